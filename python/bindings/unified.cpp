@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
 
 #include <algorithm>
+#include <string>
 
 #include "arrays.hpp"
 #include "bindings.hpp"
 #include "interruptible.hpp"
 #include "runtime.hpp"
 #include "strata/loader/unified_tensor.hpp"
+#include "strata/util/enum_names.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::python {
@@ -24,7 +27,10 @@ std::size_t row_bytes(const Rows& rows) {
 }
 
 /// Elements of 16 bytes are two of 8.
-std::shared_ptr<UnifiedTensor> make_unified(const Process& process, const Rows& rows) {
+std::shared_ptr<UnifiedTensor> make_unified(const Process& process, const Rows& rows,
+                                            const std::string& host_gather, int host_threads) {
+  const tensor::GatherSettings settings{.host_path = enum_value<tensor::HostPath>(host_gather, "host_gather"),
+                                        .threads = host_threads};
   const loader::HostRows host{.data = rows.data(),
                               .rows = static_cast<Count>(rows.shape(0)),
                               .row_bytes = row_bytes(rows),
@@ -32,7 +38,7 @@ std::shared_ptr<UnifiedTensor> make_unified(const Process& process, const Rows& 
                               .keep_alive = hold(nb::cast(rows))};
   const Device device = process.runtime->device();
   const nb::gil_scoped_release guard;
-  return std::make_shared<UnifiedTensor>(device, host);
+  return std::make_shared<UnifiedTensor>(device, host, settings);
 }
 
 UnifiedTensor::Ids ids_of(const AnyArray& ids) {
@@ -83,7 +89,7 @@ void fence(const UnifiedTensor& tensor, const Process& process, std::uintptr_t s
 
 void bind_unified(nb::module_& module) {
   nb::class_<UnifiedTensor>(module, "UnifiedTensor", "Host memory that the GPU reads in place.")
-      .def_static("make", &make_unified, "process"_a, "rows"_a)
+      .def_static("make", &make_unified, "process"_a, "rows"_a, "host_gather"_a, "host_threads"_a)
       .def("gather", &gather, "process"_a, "ids"_a, "out"_a, "stream"_a, "check"_a)
       .def("scatter", &scatter, "process"_a, "ids"_a, "rows"_a, "stream"_a, "check"_a)
       .def("fence", &fence, "process"_a, "stream"_a);

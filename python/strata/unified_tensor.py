@@ -29,7 +29,7 @@ class UnifiedTensor:
     Without a GPU it indexes on the CPU.
     """
 
-    def __init__(self, tensor: torch.Tensor, *, check: bool = True) -> None:
+    def __init__(self, tensor: torch.Tensor, *, check: bool = True, host_gather: str = "auto", host_threads: int = 0) -> None:
         _check(tensor)
         self._tensor = tensor.detach()
         self._checks = check
@@ -37,7 +37,9 @@ class UnifiedTensor:
         # The extension sees rows of elements that every array library knows.
         rows = self._tensor.view(tensor.shape[0], width) if width else self._tensor
         # Its stubs know arrays by NumPy's types; tensors go in by DLPack.
-        self._core: Any = _core.UnifiedTensor.make(process(), cast(Any, _as_plain(rows))) if tensor.numel() else None
+        self._core: Any = None
+        if tensor.numel():
+            self._core = _core.UnifiedTensor.make(process(), cast(Any, _as_plain(rows)), host_gather, host_threads)
 
     @property
     def shape(self) -> torch.Size:
@@ -163,7 +165,9 @@ def _check(tensor: torch.Tensor) -> None:
     if tensor.dim() == 0:
         raise InputError("the tensor has no dimensions", "Give rows: shape [N] or [N, ...].")
     if not tensor.is_contiguous():
-        raise InputError("the tensor is not contiguous", "Give tensor.contiguous(), which is a copy, or the tensor it is a view of.")
+        raise InputError(
+            "the tensor is not contiguous", "Give tensor.contiguous(), which is a copy, or the tensor it is a view of."
+        )
 
 
 def _as_plain(rows: torch.Tensor) -> torch.Tensor:
@@ -176,13 +180,17 @@ def _as_plain(rows: torch.Tensor) -> torch.Tensor:
     return rows.view(plain[rows.element_size()])
 
 
-def unified(tensor: Any, *, check: bool = True) -> UnifiedTensor:
+def unified(tensor: Any, *, check: bool = True, host_gather: str = "auto", host_threads: int = 0) -> UnifiedTensor:
     """A CPU tensor, or array, as a tensor that this process's GPU indexes in place. Nothing is copied; it is kept alive.
 
     Contiguous tensors of any type and shape [N, ...], mapped files and shared memory included. The memory is registered with
     CUDA, in every process that calls this. `check=False` does without looking at indices that lie on the GPU.
+
+    `host_gather` says how rows reach the GPU, as strata-train's option does: "zero-copy" (kernels read them in aligned
+    pieces), "threads" of the CPU (`host_threads` of them; 0: three quarters of the cores), "both", or "auto": both where the
+    tensor has more than 1 GiB and the process four cores, else zero copy; "copy", for comparison, gathers on the CPU and copies.
     """
-    return UnifiedTensor(_without_copy(tensor), check=check)
+    return UnifiedTensor(_without_copy(tensor), check=check, host_gather=host_gather, host_threads=host_threads)
 
 
 def _without_copy(array: Any) -> torch.Tensor:
@@ -195,7 +203,10 @@ def _without_copy(array: Any) -> torch.Tensor:
     if not hasattr(array, "__dlpack__"):
         raise TypeError(f"the tensor is a {type(array).__name__}; give a tensor of torch, or an array")
     if isinstance(array, numpy.ndarray) and not array.flags.writeable:
-        raise InputError("the array can only be read", 'Give array.copy(), or open its file with mmap_mode="c", which copies what is written.')
+        raise InputError(
+            "the array can only be read",
+            'Give array.copy(), or open its file with mmap_mode="c", which copies what is written.',
+        )
     try:
         imported: torch.Tensor = torch.utils.dlpack.from_dlpack(array)
     except BufferError as error:

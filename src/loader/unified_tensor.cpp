@@ -43,8 +43,10 @@ tensor::TensorSpec spec_of(const HostRows& rows) {
 
 }  // namespace
 
-UnifiedTensor::UnifiedTensor(Device device, const HostRows& rows)
-    : device_(device), tensor_device_(device), tensor_(wrap(rows)) {}
+UnifiedTensor::UnifiedTensor(Device device, const HostRows& rows, const tensor::GatherSettings& settings)
+    : device_(device), tensor_device_(device), tensor_(wrap(rows)) {
+  tensor_.configure(settings);
+}
 
 /// For the device, or for the cpu if CUDA cannot register the memory.
 tensor::ChunkTensor UnifiedTensor::wrap(const HostRows& rows) {

@@ -61,6 +61,17 @@ class Unified(unittest.TestCase):
                         self.assertEqual((str(rows.device), rows.dtype), (self.device, dtype))
                         self.assertTrue(torch.equal(rows.cpu(), tensor[self.index]), (dtype, shape))
 
+    def test_reads_on_the_path_that_is_asked_for(self):
+        tensor = values((1000, 128), torch.float32)
+        for path in ("auto", "zero-copy", "threads", "both", "copy"):
+            u = strata.unified(tensor, host_gather=path, host_threads=2)
+            for place in self.places:
+                with self.subTest(path, ids_on=place):
+                    self.assertTrue(torch.equal(u[torch.arange(999, -1, -3, device=place)].cpu(), tensor[range(999, -1, -3)]))
+        for wrong, message in (({"host_gather": "zero_copy"}, "zero-copy"), ({"host_threads": -1}, "-1 threads")):
+            with self.assertRaisesRegex(strata.InputError, message):
+                strata.unified(tensor, **wrong)
+
     def test_is_indexed_as_tensors_are(self):
         for shape in ((1000, 4), (1000,), (1000, 2, 3)):
             tensor = values(shape, torch.float32)

@@ -28,8 +28,9 @@ struct HostRows {
 class UnifiedTensor {
  public:
   /// Memory that CUDA cannot register (files mapped on some file systems) is gathered by threads of the CPU
-  /// and copied, with a warning. Throws InputError for an element size that has no type.
-  UnifiedTensor(Device device, const HostRows& rows);
+  /// and copied, with a warning. `settings` say how rows reach a GPU, and count for nothing without one.
+  /// Throws InputError for an element size that has no type, and for settings out of range.
+  UnifiedTensor(Device device, const HostRows& rows, const tensor::GatherSettings& settings = {});
 
   struct Ids {
     const void* data = nullptr;  ///< [count] in host memory or on the device

@@ -36,13 +36,14 @@ class Unified : public testing::TestWithParam<std::tuple<Device::Kind, RowCase>>
     std::mt19937 random(3);
     for (std::byte& value : memory_) value = static_cast<std::byte>(random());
   }
-  UnifiedTensor make() {
+  UnifiedTensor make(const tensor::GatherSettings& settings = {}) {
     return {device_,
             {.data = memory_.data(),
              .rows = kRows,
              .row_bytes = rows_.row_bytes,
              .element_bytes = rows_.element_bytes,
-             .keep_alive = {}}};
+             .keep_alive = {}},
+            settings};
   }
   std::vector<std::byte> expected(const std::vector<std::int64_t>& ids) const {
     std::vector<std::byte> bytes;
@@ -90,6 +91,19 @@ TEST_P(Unified, GathersRowsByIdsAnywhere) {
       EXPECT_EQ(on_host(out), expected(ids_)) << "wide " << wide << ", on the device " << there;
     }
   }
+}
+
+TEST_P(Unified, GathersTheSameRowsOnEveryPath) {
+  using tensor::HostPath;
+  for (const HostPath path : {HostPath::zero_copy, HostPath::threads, HostPath::both, HostPath::copy}) {
+    UnifiedTensor tensor = make({.host_path = path, .threads = 2});
+    cuda::Array<std::byte> out(cuda::memory_on(device_),
+                               std::ssize(ids_) * static_cast<Count>(rows_.row_bytes), "test", device_);
+    cuda::fill_async(out.data(), 0x5A, static_cast<std::size_t>(out.size()), stream_);
+    tensor.gather({.data = ids_.data(), .count = std::ssize(ids_)}, out.data(), stream_);
+    EXPECT_EQ(on_host(out), expected(ids_)) << enum_name(path);
+  }
+  EXPECT_THROW(make({.threads = -1}), InputError);
 }
 
 TEST_P(Unified, WritesRowsWhereTheyLie) {

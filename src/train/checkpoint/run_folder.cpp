@@ -68,10 +68,20 @@ bool is_made_with(const fs::path& of_run, const fs::path& folder) {
   return !outer.empty() && std::ranges::mismatch(inner, outer).in2 == outer.end();
 }
 
+bool is_file_of_run(const fs::path& file, const fs::path& of_run) {
+  const auto is_named = [&](const char* name) { return file.filename() == name; };
+  return !of_run.empty() && name_of_folder(folder_of(file)) == name_of_folder(of_run) &&
+         (std::ranges::any_of(kResults, is_named) || std::ranges::any_of(kRecords, is_named));
+}
+
 /// Checks a file that is written when training has ended, maybe into the folder of the run.
 void check_can_write(const char* option, const fs::path& file, const fs::path& of_run) {
   std::error_code ignored;
-  if (file.empty() || can_write_file(file)) return;
+  if (file.empty()) return;
+  if (is_file_of_run(file, of_run))
+    throw InputError(fmt::format("{}: {} is a file that the run writes itself", option, file.string()),
+                     "Choose another name.");
+  if (can_write_file(file)) return;
   const fs::path folder = folder_of(file);
   if (!fs::exists(folder, ignored) && is_made_with(of_run, folder)) return;
   throw InputError(

@@ -236,6 +236,7 @@ class Launch(unittest.TestCase):
             "        warnings.simplefilter('always')\n"
             "        size = strata.process().size\n"
             "    print(f'{size} {caught[0].message}\\n', end='', flush=True)\n"
+            "    dist.barrier()\n"  # nobody leaves while the other still connects
             "    dist.destroy_process_group()\n"
             "if __name__ == '__main__':\n"
             "    mp.spawn(work, args=(f'file://{sys.argv[1]}/place',), nprocs=2)\n"

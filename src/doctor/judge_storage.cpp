@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
+#include <utility>
 
 #include "judge.hpp"
 #include "strata/util/format.hpp"
@@ -104,27 +106,23 @@ Findings judge_storage(const std::vector<StorageFacts>& storage, const std::vect
 
 Findings judge_output(const OutputFacts& output, const std::string& host) {
   constexpr std::int64_t kLittle = std::int64_t{1} << 30;
+  const auto failure = [&](std::string message, std::string action, Remedy remedy) -> Findings {
+    return {{.level = Level::failure,
+             .check = "storage",
+             .host = host,
+             .message = std::move(message),
+             .action = std::move(action),
+             .remedy = remedy}};
+  };
   if (!output.answered)
-    return {{.level = Level::failure,
-             .check = "storage",
-             .host = host,
-             .message = fmt::format("the file system of {} did not answer", output.folder),
-             .action = "Look at that file system (df), or name another folder with --output.",
-             .remedy = Remedy::silence}};
+    return failure(fmt::format("the file system of {} did not answer", output.folder),
+                   "Look at that file system (df), or name another folder with --output.", Remedy::silence);
   if (!output.obstacle.empty())
-    return {{.level = Level::failure,
-             .check = "storage",
-             .host = host,
-             .message = fmt::format("the folder of the run cannot be made: {} is a file", output.obstacle),
-             .action = "Name another folder with --output, or move that file away.",
-             .remedy = Remedy::disk_space}};
+    return failure(fmt::format("the folder of the run cannot be made: {} is a file", output.obstacle),
+                   "Name another folder with --output, or move that file away.", Remedy::disk_space);
   if (!output.writable)
-    return {{.level = Level::failure,
-             .check = "storage",
-             .host = host,
-             .message = fmt::format("no file can be written into {}", output.folder),
-             .action = "Name another folder with --output, or ask for the right to write.",
-             .remedy = Remedy::disk_space}};
+    return failure(fmt::format("no file can be written into {}", output.folder),
+                   "Name another folder with --output, or ask for the right to write.", Remedy::disk_space);
   if (output.free_bytes >= kLittle) return {};
   return {{.level = Level::warning,
            .check = "storage",

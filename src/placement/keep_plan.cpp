@@ -50,13 +50,6 @@ KeepPlan keep(std::span<const KeepGroup> groups, const KeepLimits& limits, KeepK
   return plan;
 }
 
-std::array<double, kKeepSets> savings(std::span<const KeepGroup> groups, const KeepLimits& limits) {
-  std::array<double, kKeepSets> saved{};
-  for (KeepKinds kinds = 0; kinds < kKeepSets; ++kinds)
-    saved[kinds] = keep(groups, limits, kinds).saved_seconds;
-  return saved;
-}
-
 KeepKinds best_kinds(std::span<const double, kKeepSets> saved, double least) {
   KeepKinds best = 0;
   for (KeepKinds kinds = 1; kinds < kKeepSets; ++kinds) {

@@ -54,11 +54,8 @@ struct KeepPlan {
 /// rows are kept, and no list, because 20 bytes hold none.
 KeepPlan keep(std::span<const KeepGroup> groups, const KeepLimits& limits, KeepKinds kinds = kKeepAll);
 
-/// saved_seconds of keep() for every set of kinds, by set. Machines that agree on a set add them up.
-std::array<double, kKeepSets> savings(std::span<const KeepGroup> groups, const KeepLimits& limits);
-
 /// The set that saves most, the one with fewer kinds of equal ones. The empty set if none saves at least
-/// `least` seconds.
+/// `least` seconds. `saved`: KeepPlan::saved_seconds by set, which machines that agree on one have added up.
 KeepKinds best_kinds(std::span<const double, kKeepSets> saved, double least);
 
 }  // namespace strata::placement

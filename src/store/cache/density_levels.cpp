@@ -26,12 +26,6 @@ Count DensityLevels::total_count() const {
   return sum;
 }
 
-std::int64_t DensityLevels::total_bytes() const {
-  std::int64_t sum = 0;
-  for (const Level& level : levels_) sum += level.bytes;
-  return sum;
-}
-
 std::vector<placement::KeepGroup> DensityLevels::groups(placement::Keepable kind) const {
   std::vector<placement::KeepGroup> groups;
   for (int level = kLevels - 1; level >= 0; --level) {

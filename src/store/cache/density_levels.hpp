@@ -30,7 +30,6 @@ class DensityLevels {
   void sum(const comm::Machine& machine);  ///< over its ranks; collective over the machine
 
   Count total_count() const;
-  std::int64_t total_bytes() const;
   /// One per level that has anything.
   std::vector<placement::KeepGroup> groups(placement::Keepable kind) const;
 

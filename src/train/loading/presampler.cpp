@@ -23,15 +23,14 @@ store::BatchReads reads_of(const sampling::MiniBatch& batch) {
   return reads;
 }
 
-/// The schedule of this machine: its seeds, split among its ranks as in training. All nodes before its own
-/// are treated as one other machine, and all nodes after them as another one.
-SeedSchedule schedule_of(const store::Presampling::Source& source, std::span<const NodeId> offsets,
-                         const PresampleOptions& options) {
+/// The seeds of a machine, split among its ranks as in training.
+SeedSchedule schedule_of(const store::Presampling::Source& source, std::span<const NodeId> machine_offsets,
+                         int machine, const PresampleOptions& options) {
   return SeedSchedule({.nodes = source.train_nodes,
                        .clusters = source.train_clusters,
-                       .machine_offsets = offsets,
+                       .machine_offsets = machine_offsets,
                        .part_offsets = source.part_offsets,
-                       .machine = 1,
+                       .machine = machine,
                        .local_rank = options.machine->rank(),
                        .machine_ranks = options.machine->size(),
                        .global_batch = options.global_batch,
@@ -42,15 +41,7 @@ SeedSchedule schedule_of(const store::Presampling::Source& source, std::span<con
 void presample_together(const store::Presampling::Source& source, const store::Presampling::Record& record,
                         const PresampleOptions& options) {
   const store::Presampling::Source::Ranks& ranks = *source.ranks;
-  const SeedSchedule schedule({.nodes = source.train_nodes,
-                               .clusters = source.train_clusters,
-                               .machine_offsets = ranks.machine_offsets,
-                               .part_offsets = source.part_offsets,
-                               .machine = ranks.machine,
-                               .local_rank = options.machine->rank(),
-                               .machine_ranks = options.machine->size(),
-                               .global_batch = options.global_batch,
-                               .seed = options.seed});
+  const SeedSchedule schedule = schedule_of(source, ranks.machine_offsets, ranks.machine, options);
   sampling::SamplerOptions sampler_options = options.sampler;
   sampler_options.max_seeds = schedule.max_seeds();
   const bool asks = source.graph.num_local < source.graph.num_nodes;
@@ -78,9 +69,10 @@ void presample(const store::Presampling::Source& source, const store::Presamplin
   if (source.ranks != nullptr) return presample_together(source, record, options);
   const auto start = Clock::now();
   const store::GraphView& graph = source.graph;
+  // All nodes before its own are treated as one other machine, and all nodes after them as another one.
   const std::array offsets{NodeId{0}, source.part_offsets.front(), source.part_offsets.back(),
                            graph.num_nodes};
-  const SeedSchedule schedule = schedule_of(source, offsets, options);
+  const SeedSchedule schedule = schedule_of(source, offsets, 1, options);
   sampling::SamplerOptions sampler_options = options.sampler;
   sampler_options.max_seeds = schedule.max_seeds();
   const auto sampler = sampling::make_sampler(graph, sampler_options, {}, 1, *options.pool);

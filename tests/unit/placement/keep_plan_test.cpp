@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <random>
+#include <span>
 #include <vector>
 
 namespace strata::placement {
@@ -79,6 +81,14 @@ TEST(Keep, TakesWhatSavesMostPerByteOfAllKinds) {
     for (const KeepPlan::Kept& kept : plan.kept) bytes += kept.bytes;
     EXPECT_LE(bytes, limits.bytes) << "seed " << seed;
   }
+}
+
+/// Of every set of kinds.
+std::array<double, kKeepSets> savings(std::span<const KeepGroup> groups, const KeepLimits& limits) {
+  std::array<double, kKeepSets> saved{};
+  for (KeepKinds kinds = 0; kinds < kKeepSets; ++kinds)
+    saved[kinds] = keep(groups, limits, kinds).saved_seconds;
+  return saved;
 }
 
 TEST(Keep, IsWithinOneItemOfTheBestChoice) {

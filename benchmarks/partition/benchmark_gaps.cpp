@@ -26,8 +26,6 @@ namespace {
 
 using namespace strata;
 
-std::size_t at(Count i) { return static_cast<std::size_t>(i); }
-
 struct Options {
   std::string input;
   std::filesystem::path folder = "/tmp";

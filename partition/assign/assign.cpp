@@ -17,7 +17,7 @@
 namespace strata::partition {
 namespace {
 
-constexpr Count kGrain = Count{1} << 16;
+constexpr Count kAssignGrain = Count{1} << 16;
 
 void check(const CompactGraph& graph, const AssignOptions& options) {
   check_num_nodes(graph.num_nodes, options);
@@ -34,7 +34,7 @@ std::vector<std::int32_t> equal_pieces(const CompactGraph& graph, const AssignOp
   std::vector<std::int32_t> part_of(static_cast<std::size_t>(graph.num_nodes));
   const auto size = static_cast<std::uint64_t>(graph.num_nodes);
   const std::uint64_t key = mix64(options.seed ^ 0x7061727473ull);
-  pool.parallel_for(graph.num_nodes, kGrain, [&](Count begin, Count end) {
+  pool.parallel_for(graph.num_nodes, kAssignGrain, [&](Count begin, Count end) {
     for (Count v = begin; v < end; ++v) {
       const auto id = static_cast<std::uint64_t>(v);
       const std::uint64_t place = options.method == PartitionMethod::random ? shuffled(id, size, key) : id;

@@ -20,8 +20,6 @@ namespace {
 
 using Parts = std::vector<std::int32_t>;
 
-std::size_t at(Count i) { return static_cast<std::size_t>(i); }
-
 Parts call_metis(KwayGraph& graph, const KwayOptions& options) {
   idx_t settings[METIS_NOPTIONS];
   METIS_SetDefaultOptions(settings);

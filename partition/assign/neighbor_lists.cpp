@@ -22,8 +22,6 @@ struct Lists {
   const Id* ids;
 };
 
-std::size_t at(Count i) { return static_cast<std::size_t>(i); }
-
 /// Calls visit(u) for every distinct neighbor u != v in the union of two ascending lists.
 template <typename Id, typename Visit>
 void merge_lists(Count v, const Lists<Id>& in, const Lists<Id>& out, Visit visit) {

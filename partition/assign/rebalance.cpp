@@ -7,8 +7,6 @@
 namespace strata::partition {
 namespace {
 
-std::size_t at(Count i) { return static_cast<std::size_t>(i); }
-
 class Rebalancer {
  public:
   Rebalancer(const CompactGraph& graph, const std::vector<std::vector<std::int32_t>>& weights,

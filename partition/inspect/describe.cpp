@@ -12,7 +12,7 @@
 namespace strata::partition {
 namespace {
 
-constexpr Count kGrain = Count{1} << 16;
+constexpr Count kDescribeGrain = Count{1} << 16;
 constexpr Count kMostListed = 10;
 
 /// The ten nodes with the largest degrees.
@@ -71,9 +71,9 @@ void each_edge(const graph::ListsView& lists, NodeId begin, NodeId end, Visit&& 
 }
 
 /// Sets of connected nodes, merged edge by edge.
-class Components {
+class ConnectedSets {
  public:
-  explicit Components(Count nodes) : parent_(static_cast<std::size_t>(nodes)) {
+  explicit ConnectedSets(Count nodes) : parent_(static_cast<std::size_t>(nodes)) {
     std::iota(parent_.begin(), parent_.end(), NodeId{0});
   }
 
@@ -104,10 +104,10 @@ class Components {
 };
 
 void find_components(const graph::ListsView& lists, GraphSummary& summary) {
-  Components components(lists.num_nodes);
+  ConnectedSets components(lists.num_nodes);
   ProgressBar progress("components", lists.num_nodes, "nodes");
-  for (NodeId begin = 0; begin < lists.num_nodes; begin += kGrain) {
-    const NodeId end = std::min(lists.num_nodes, begin + kGrain);
+  for (NodeId begin = 0; begin < lists.num_nodes; begin += kDescribeGrain) {
+    const NodeId end = std::min(lists.num_nodes, begin + kDescribeGrain);
     each_edge(lists, begin, end, [&](NodeId v, NodeId u) { components.merge(v, u); });
     progress.advance(end - begin);
   }
@@ -122,7 +122,7 @@ void compare_ends(const graph::Graph& graph, const graph::ListsView& lists, Grap
   std::atomic<Count> same{0}, known{0};
   std::vector<std::atomic<Count>> ends(static_cast<std::size_t>(graph.num_classes));
   ProgressBar progress("compare labels", graph.num_nodes(), "nodes");
-  pool.parallel_for(graph.num_nodes(), kGrain, [&](Count begin, Count end) {
+  pool.parallel_for(graph.num_nodes(), kDescribeGrain, [&](Count begin, Count end) {
     Count same_here = 0, known_here = 0;
     std::vector<Count> ends_here(ends.size(), 0);
     each_edge(lists, begin, end, [&](NodeId v, NodeId u) {

@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string percent(Count part, Count whole) {
+std::string percent_text(Count part, Count whole) {
   return fmt::format("{:.2f} %",
                      whole == 0 ? 0.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole));
 }
@@ -29,7 +29,7 @@ std::string label_text(const graph::Manifest& m) {
 std::string cut_text(const graph::PartitionRecord& record, const Summary& sum) {
   const graph::Manifest& m = record.manifest;
   const std::string stored = fmt::format("{} of {} ({})", format_count(sum.cut_edges),
-                                         format_count(m.num_edges), percent(sum.cut_edges, m.num_edges));
+                                         format_count(m.num_edges), percent_text(sum.cut_edges, m.num_edges));
   return m.undirected ? fmt::format("{}; {} undirected", stored, format_count(sum.cut_edges / 2)) : stored;
 }
 

@@ -100,7 +100,7 @@ std::string bars(const std::vector<double>& values, double limit,
   return svg(kWidth, kHeight, contents);
 }
 
-double percent(Count some, Count all) {
+double percent_of(Count some, Count all) {
   return all == 0 ? 0 : 100.0 * static_cast<double>(some) / static_cast<double>(all);
 }
 
@@ -108,7 +108,7 @@ double percent(Count some, Count all) {
 double percent_by_chance(const graph::PartitionBook& book) {
   double within = 0;
   for (std::size_t part = 0; part + 1 < book.offsets().size(); ++part) {
-    const double share = percent(book.offsets()[part + 1] - book.offsets()[part], book.num_nodes()) / 100;
+    const double share = percent_of(book.offsets()[part + 1] - book.offsets()[part], book.num_nodes()) / 100;
     within += share * share;
   }
   return 100 * (1 - within);
@@ -119,7 +119,7 @@ std::string verdict(const BuildReport& report) {
   const graph::PartitionRecord& record = report.record;
   const Count edges = record.manifest.num_edges;
   if (record.parts.size() == 1 || edges == 0) return "";
-  const double cut = percent(summarize(record).cut_edges, edges),
+  const double cut = percent_of(summarize(record).cut_edges, edges),
                chance = percent_by_chance(record.manifest.book);
   const bool bad = cut > 0.9 * chance;
   return fmt::format(
@@ -138,7 +138,7 @@ std::string summary(const BuildReport& report) {
                 {"edges", format_count(record.manifest.num_edges)},
                 {"parts", format_count(std::ssize(record.parts))},
                 {"edges between parts", fmt::format("{} ({:.2f} %)", format_count(sum.cut_edges),
-                                                    percent(sum.cut_edges, record.manifest.num_edges))},
+                                                    percent_of(sum.cut_edges, record.manifest.num_edges))},
                 {"halo nodes", format_count(sum.halo_nodes)},
                 {"replication factor", fmt::format("{:.3f}", sum.replication)},
                 {"size on disk", format_bytes(sum.bytes)}});

@@ -19,8 +19,6 @@ namespace {
 
 using graph::PartReader;
 
-std::size_t at(Count i) { return static_cast<std::size_t>(i); }
-
 constexpr Count kRows = graph::kMostBlockRows;  // read at once
 constexpr Count kEdges = Count{1} << 16;        // read at once
 constexpr Count kPieceBytes = Count{1} << 20;   // of labels or features per read

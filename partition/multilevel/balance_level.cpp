@@ -9,11 +9,9 @@
 namespace strata::partition {
 namespace {
 
-constexpr Count kGrain = Count{1} << 12;
+constexpr Count kBalanceGrain = Count{1} << 12;
 constexpr double kEased = 0.99;   // of a limit
 constexpr int kMostEasings = 30;  // of one call
-
-std::size_t at(Count i) { return static_cast<std::size_t>(i); }
 
 class Balancer {
  public:
@@ -56,8 +54,8 @@ class Balancer {
   }
 
   void relieve(int c) {
-    std::vector<std::vector<Move>> found(at((graph_.num_nodes + kGrain - 1) / kGrain));
-    pool_.parallel_for(graph_.num_nodes, kGrain, [&](Count first, Count last) {
+    std::vector<std::vector<Move>> found(at((graph_.num_nodes + kBalanceGrain - 1) / kBalanceGrain));
+    pool_.parallel_for(graph_.num_nodes, kBalanceGrain, [&](Count first, Count last) {
       graph_.breathe();
       Shelf<Links>::Loan loan{shelf_};
       for (Count v = first; v < last; ++v) {
@@ -70,7 +68,7 @@ class Balancer {
         if (target < 0) continue;
         const auto loss = static_cast<float>((*loan).to(from) - (*loan).to(target));
         const auto scale = static_cast<float>(weight);
-        found[at(first / kGrain)].push_back(
+        found[at(first / kBalanceGrain)].push_back(
             {loss > 0 ? loss / scale : loss * scale, static_cast<std::int32_t>(v)});
       }
     });

@@ -11,8 +11,6 @@
 namespace strata::partition {
 namespace {
 
-std::size_t at(Count i) { return static_cast<std::size_t>(i); }
-
 /// Whether a cluster of such a load, by constraint, has room for a node.
 bool has_room(const LevelGraph& graph, const std::vector<Count>& limits, Count node, const Count* load) {
   for (int c = 0; c < graph.num_constraints; ++c) {

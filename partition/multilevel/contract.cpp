@@ -10,9 +10,7 @@
 namespace strata::partition {
 namespace {
 
-constexpr Count kGrain = Count{1} << 10;
-
-std::size_t at(Count i) { return static_cast<std::size_t>(i); }
+constexpr Count kContractGrain = Count{1} << 10;
 
 /// The nodes of every cluster, ascending: nodes[begin[c] .. begin[c + 1]).
 struct Members {
@@ -53,14 +51,14 @@ class Contraction {
       run_stored(coarse);
       return coarse;
     }
-    pieces_.resize(at((coarse.num_nodes + kGrain - 1) / kGrain));
-    pool_.parallel_for(coarse.num_nodes, kGrain, [&](Count first, Count last) {
-      gather(first, last, coarse, pieces_[at(first / kGrain)]);
+    pieces_.resize(at((coarse.num_nodes + kContractGrain - 1) / kContractGrain));
+    pool_.parallel_for(coarse.num_nodes, kContractGrain, [&](Count first, Count last) {
+      gather(first, last, coarse, pieces_[at(first / kContractGrain)]);
     });
     for (Count c = 0; c < coarse.num_nodes; ++c) coarse.own_begin[at(c + 1)] += coarse.own_begin[at(c)];
     coarse.own_ids.resize(at(coarse.own_begin.back()));
     coarse.own_edge_weights.resize(at(coarse.own_begin.back()));
-    pool_.parallel_for(coarse.num_nodes, kGrain, [&](Count first, Count) { put(first, coarse); });
+    pool_.parallel_for(coarse.num_nodes, kContractGrain, [&](Count first, Count) { put(first, coarse); });
     coarse.use_own_lists();
     return coarse;
   }
@@ -102,7 +100,7 @@ class Contraction {
   }
 
   void put(Count first, LevelGraph& coarse) {
-    Piece& piece = pieces_[at(first / kGrain)];
+    Piece& piece = pieces_[at(first / kContractGrain)];
     std::copy(piece.ids.begin(), piece.ids.end(), coarse.own_ids.begin() + coarse.own_begin[at(first)]);
     std::copy(piece.weights.begin(), piece.weights.end(),
               coarse.own_edge_weights.begin() + coarse.own_begin[at(first)]);

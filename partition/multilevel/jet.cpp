@@ -10,8 +10,6 @@
 namespace strata::partition {
 namespace {
 
-std::size_t at(Count i) { return static_cast<std::size_t>(i); }
-
 class Jet {
  public:
   Jet(const LevelGraph& graph, Loads& loads, std::vector<std::int32_t>& part_of, const JetOptions& options,

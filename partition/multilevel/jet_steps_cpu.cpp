@@ -10,11 +10,9 @@
 namespace strata::partition {
 namespace {
 
-constexpr Count kGrain = Count{1} << 11;
+constexpr Count kJetGrain = Count{1} << 11;
 
 enum : std::uint8_t { kResting = 0, kCandidate = 1, kChosen = 2, kLocked = 4 };
-
-std::size_t at(Count i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 
@@ -45,7 +43,7 @@ JetMoves JetStepsCpu::choose(const JetRound& round) {
 /// Finds the best move of every node near which something has changed.
 void JetStepsCpu::look() {
   ProgressBar progress("refine", graph_.num_nodes, "nodes");
-  pool_.parallel_for(graph_.num_nodes, kGrain, [&](Count first, Count last) {
+  pool_.parallel_for(graph_.num_nodes, kJetGrain, [&](Count first, Count last) {
     graph_.breathe();
     Shelf<Links>::Loan loan{shelf_};
     Links& links = *loan;
@@ -77,7 +75,7 @@ void JetStepsCpu::look() {
 }
 
 void JetStepsCpu::collect(const JetRound& round) {
-  pool_.parallel_for(graph_.num_nodes, kGrain, [&](Count first, Count last) {
+  pool_.parallel_for(graph_.num_nodes, kJetGrain, [&](Count first, Count last) {
     for (Count v = first; v < last; ++v) {
       const bool worth = target_[at(v)] >= 0 &&
                          (gain_[at(v)] >= 0 || static_cast<double>(-gain_[at(v)]) <
@@ -101,7 +99,7 @@ bool JetStepsCpu::goes_before(Count u, Count v) const {
 
 /// Chooses the candidates that gain if the candidates before them have moved.
 void JetStepsCpu::filter() {
-  pool_.parallel_for(graph_.num_nodes, kGrain, [&](Count first, Count last) {
+  pool_.parallel_for(graph_.num_nodes, kJetGrain, [&](Count first, Count last) {
     graph_.breathe();
     for (Count v = first; v < last; ++v) {
       if ((state_[at(v)] & kCandidate) == 0) continue;
@@ -141,7 +139,7 @@ JetChange JetStepsCpu::account(std::vector<std::int32_t> touched) {
   moved.erase(std::unique(moved.begin(), moved.end()), moved.end());
   std::erase_if(moved, [this](std::int32_t v) { return part_of_[at(v)] == old_[at(v)]; });
   std::atomic<Count> twice{0};
-  pool_.parallel_for(std::ssize(moved), kGrain, [&](Count first, Count last) {
+  pool_.parallel_for(std::ssize(moved), kJetGrain, [&](Count first, Count last) {
     Count change = 0;
     FarReader<std::int32_t> ids{graph_.scratch, graph_.ids};
     FarReader<std::uint32_t> weights{graph_.scratch, graph_.edge_weights};

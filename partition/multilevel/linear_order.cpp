@@ -11,8 +11,6 @@
 namespace strata::partition {
 namespace {
 
-std::size_t at(Count i) { return static_cast<std::size_t>(i); }
-
 using Nodes = std::vector<std::int32_t>;
 
 /// Orders the nodes of a small graph by bisecting it again and again.

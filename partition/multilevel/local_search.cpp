@@ -15,8 +15,6 @@ constexpr Count kMostCells = Count{1} << 26;
 constexpr Count kMostEntries = Count{1} << 26;
 constexpr int kSeeds = 8;
 
-std::size_t at(Count i) { return static_cast<std::size_t>(i); }
-
 /// When a search that no longer gains has become hopeless: Osipov and Sanders' rule, which takes the gains
 /// since the best point for a random walk.
 class Patience {

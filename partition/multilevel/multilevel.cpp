@@ -28,8 +28,6 @@ constexpr Count kNodesPerPart = 60, kLeastNodes = 2000;  // of the coarsest grap
 constexpr double kNoCommunities = 0.97;  // of the weight leads from one cluster to another
 constexpr int kMetisTries = 5;           // on small graphs that METIS cuts as a whole, too
 
-std::size_t at(Count i) { return static_cast<std::size_t>(i); }
-
 /// How much work a graph is worth. Measured (benchmarks/partition): many levels and searches at a loss pay on
 /// meshes; on large social graphs large clusters and plain gains cut nearly as little in a tenth of the time.
 struct Effort {

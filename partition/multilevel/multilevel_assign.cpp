@@ -16,8 +16,6 @@
 namespace strata::partition {
 namespace {
 
-std::size_t at(Count i) { return static_cast<std::size_t>(i); }
-
 void check_size(Count num_nodes, const Count* begin) {
   if (begin[num_nodes] <= LevelGraph::kMostEntries) return;
   throw InputError(fmt::format("{} neighbor entries: at most {} can be added up",

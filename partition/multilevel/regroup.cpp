@@ -16,8 +16,6 @@
 namespace strata::partition {
 namespace {
 
-std::size_t at(Count i) { return static_cast<std::size_t>(i); }
-
 /// Neighbors of one node after another: in memory, or in a scratch file where the graph has its own there.
 class ListsOfPiece {
  public:

@@ -23,8 +23,6 @@ constexpr Count kPieceEdges = Count{1} << 17;
 constexpr Count kPieceFeatureBytes = Count{4} << 20;
 constexpr Count kPieceRows = Count{1} << 16;
 
-std::size_t at(Count i) { return static_cast<std::size_t>(i); }
-
 /// Consecutive rows of one part, in global ids.
 struct Piece {
   int part;

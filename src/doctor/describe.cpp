@@ -9,11 +9,10 @@
 
 #include "report.hpp"
 #include "strata/util/format.hpp"
+#include "strata/util/types.hpp"
 
 namespace strata::doctor {
 namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 std::string bytes_or_unlimited(std::int64_t bytes) {
   return bytes == RankFacts::kUnlimited ? "unlimited" : format_bytes(bytes);

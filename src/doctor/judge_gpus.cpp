@@ -10,11 +10,10 @@
 #include "gpus.hpp"
 #include "report.hpp"
 #include "strata/util/format.hpp"
+#include "strata/util/types.hpp"
 
 namespace strata::doctor {
 namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 constexpr double kLikeShare = 0.7;  // of the median of its like: less is slow
 

@@ -9,11 +9,10 @@
 #include "judge.hpp"
 #include "strata/comm/ranks.hpp"
 #include "strata/util/format.hpp"
+#include "strata/util/types.hpp"
 
 namespace strata::doctor {
 namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 std::vector<std::string> host_names(const std::vector<RankFacts>& ranks) {
   std::vector<std::string> names;

@@ -6,11 +6,10 @@
 
 #include "judge.hpp"
 #include "strata/util/format.hpp"
+#include "strata/util/types.hpp"
 
 namespace strata::doctor {
 namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 constexpr double kSlowRate = 100e6;  // bytes per second: 1 Gbit/s or less
 constexpr double kSlowShare = 0.5;   // of the median link: less is slow

@@ -8,11 +8,10 @@
 
 #include "judge.hpp"
 #include "strata/util/format.hpp"
+#include "strata/util/types.hpp"
 
 namespace strata::doctor {
 namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 Finding part_finding(const std::string& host, const std::string& message, const std::string& action) {
   return {.level = Level::failure,

@@ -13,8 +13,6 @@ namespace {
 using comm::Communicator;
 using Clock = std::chrono::steady_clock;
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }

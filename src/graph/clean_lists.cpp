@@ -10,7 +10,7 @@
 namespace strata::graph {
 namespace {
 
-constexpr Count kNodesPerPiece = 4096;
+constexpr Count kListsPerPiece = 4096;
 
 struct SharedCounts {
   std::atomic<Count> self_loops{0}, duplicates{0}, duplicate_loops{0};
@@ -28,7 +28,7 @@ void visit_list(const CscGraph& graph, NodeId node, Keep&& visit) {
 
 ListCounts count_entries(const CscGraph& graph, ThreadPool& pool) {
   SharedCounts shared;
-  pool.parallel_for(graph.num_nodes, kNodesPerPiece, [&](Count begin, Count end) {
+  pool.parallel_for(graph.num_nodes, kListsPerPiece, [&](Count begin, Count end) {
     ListCounts piece;
     for (NodeId v = begin; v < end; ++v)
       visit_list(graph, v, [&](Count, bool loop, bool again) {

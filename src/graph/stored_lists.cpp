@@ -25,8 +25,6 @@ constexpr Count kListFiles = 2;  // that are written at once: sources, and the r
 constexpr Count kLeastChunk = Count{1} << 16;
 constexpr Count kBreath = Count{1} << 16;  // edges between two looks at what is resident
 
-std::size_t at(Count i) { return static_cast<std::size_t>(i); }
-
 struct ListPolicies {
   bool drop_duplicates = false, drop_loops = false;
 };

@@ -10,8 +10,6 @@ namespace {
 constexpr Count kNodesAtOnce = 4096;
 constexpr Count kEntriesAtOnce = Count{1} << 16;  // that are written together
 
-std::size_t at(Count i) { return static_cast<std::size_t>(i); }
-
 }  // namespace
 
 StoredLists neighbors_of_symmetric(std::span<const Count> indptr, const std::int32_t* indices,

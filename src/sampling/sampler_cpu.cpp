@@ -18,7 +18,7 @@
 namespace strata::sampling {
 namespace {
 
-constexpr Count kNodesPerPiece = 8192;
+constexpr Count kFrontierPerPiece = 8192;
 
 /// Computes picks for other ranks, and owns the memory for it.
 template <typename Id>
@@ -171,7 +171,7 @@ class CpuSampler final : public MiniBatchSampler {
   /// Sets the original ids and degrees of nodes [first, last).
   void describe(MiniBatchBuffers& buffers, Count first, Count last) const {
     view_.original_ids.visit([&](const auto* original_ids) {
-      pool_.parallel_for(last - first, kNodesPerPiece, [&](Count begin, Count end) {
+      pool_.parallel_for(last - first, kFrontierPerPiece, [&](Count begin, Count end) {
         for (Count i = first + begin; i < first + end; ++i) {
           buffers.original_ids[i] = original_ids[buffers.nodes[i]];
           if (options_.in_degrees) buffers.in_degrees[i] = view_.in_degrees[buffers.nodes[i]];

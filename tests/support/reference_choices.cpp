@@ -11,15 +11,13 @@ namespace {
 
 using namespace sampling;
 
-std::size_t index(Count i) { return static_cast<std::size_t>(i); }
-
 std::uint64_t key_of(const Choice& c) {
-  return node_key(c.key, RandomUse::sample, c.hop, c.graph.original_ids[index(c.node)]);
+  return node_key(c.key, RandomUse::sample, c.hop, c.graph.original_ids[at(c.node)]);
 }
 
 std::vector<float> weights_of(const Choice& c) {
-  return {c.graph.weights.begin() + c.graph.indptr[index(c.node)],
-          c.graph.weights.begin() + c.graph.indptr[index(c.node) + 1]};
+  return {c.graph.weights.begin() + c.graph.indptr[at(c.node)],
+          c.graph.weights.begin() + c.graph.indptr[at(c.node) + 1]};
 }
 
 }  // namespace
@@ -38,7 +36,7 @@ std::vector<Count> weighted_positions(const Choice& c) {
   for (std::uint32_t p = 0; p < weights.size(); ++p)
     if (weights[p] > 0) arrivals.push_back(arrival(keyed_word(key_of(c), p), weights[p], p));
   std::ranges::sort(arrivals);
-  arrivals.resize(std::min(arrivals.size(), index(c.fanout)));
+  arrivals.resize(std::min(arrivals.size(), at(c.fanout)));
   std::vector<Count> positions;
   for (const std::uint64_t arrived : arrivals) positions.push_back(static_cast<Count>(arrived & 0xFFFFFFFFu));
   std::ranges::sort(positions);
@@ -63,10 +61,10 @@ std::vector<Count> weighted_replacing_positions(const Choice& c) {
 
 std::vector<Count> labor_positions(const Choice& c, bool layer_dependent) {
   const LaborRule rule(c.key, c.hop, layer_dependent);
-  const Count degree = c.graph.degree(c.node), begin = c.graph.indptr[index(c.node)];
+  const Count degree = c.graph.degree(c.node), begin = c.graph.indptr[at(c.node)];
   std::vector<Count> positions;
   for (Count p = 0; p < degree; ++p) {
-    const NodeId source = c.graph.original_ids[index(c.graph.indices[index(begin + p)])];
+    const NodeId source = c.graph.original_ids[at(c.graph.indices[at(begin + p)])];
     const bool taken =
         degree <= c.fanout || rule.of_source(source) < LaborRule::limit(static_cast<std::uint32_t>(c.fanout),
                                                                         static_cast<std::uint32_t>(degree));

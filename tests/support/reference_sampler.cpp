@@ -16,8 +16,6 @@
 namespace strata::test {
 namespace {
 
-std::size_t index(Count i) { return static_cast<std::size_t>(i); }
-
 /// A sequence of random numbers; the same everywhere, unlike those of the standard library.
 class Random {
  public:
@@ -32,12 +30,12 @@ class Random {
 template <typename T>
 void shuffle(std::vector<T>& values, Random& random) {
   for (std::size_t i = values.size(); i > 1; --i)
-    std::swap(values[i - 1], values[index(random.below(static_cast<Count>(i)))]);
+    std::swap(values[i - 1], values[at(random.below(static_cast<Count>(i)))]);
 }
 
 template <typename T>
 std::vector<T> permutation(Count size, Random& random) {
-  std::vector<T> result(index(size));
+  std::vector<T> result(at(size));
   std::iota(result.begin(), result.end(), T{0});
   shuffle(result, random);
   return result;
@@ -45,7 +43,7 @@ std::vector<T> permutation(Count size, Random& random) {
 
 template <typename T>
 std::vector<T> to_host(const T* data, Count count, const cuda::Stream& stream) {
-  std::vector<T> values(data == nullptr ? 0 : index(count));
+  std::vector<T> values(data == nullptr ? 0 : at(count));
   cuda::copy_async(values.data(), data, values.size() * sizeof(T), stream);
   stream.synchronize();
   return values;
@@ -93,8 +91,7 @@ PlainGraph random_graph(const RandomGraphOptions& options) {
 
 std::vector<NodeId> global_ids(const PlainGraph& graph) {
   std::vector<NodeId> result(graph.original_ids.size());
-  for (std::size_t v = 0; v < result.size(); ++v)
-    result[index(graph.original_ids[v])] = static_cast<NodeId>(v);
+  for (std::size_t v = 0; v < result.size(); ++v) result[at(graph.original_ids[v])] = static_cast<NodeId>(v);
   return result;
 }
 
@@ -102,16 +99,16 @@ PlainGraph renumbered(const PlainGraph& graph, std::uint64_t seed) {
   Random random(seed);
   const auto old_id = permutation<NodeId>(graph.num_nodes(), random);
   std::vector<NodeId> new_id(old_id.size());
-  for (std::size_t v = 0; v < old_id.size(); ++v) new_id[index(old_id[v])] = static_cast<NodeId>(v);
+  for (std::size_t v = 0; v < old_id.size(); ++v) new_id[at(old_id[v])] = static_cast<NodeId>(v);
   PlainGraph result;
   for (const NodeId old : old_id) {
-    for (Count e = graph.indptr[index(old)]; e < graph.indptr[index(old) + 1]; ++e) {
-      result.indices.push_back(new_id[index(graph.indices[index(e)])]);
-      result.edge_ids.push_back(graph.edge_ids[index(e)]);
-      result.weights.push_back(graph.weights[index(e)]);
+    for (Count e = graph.indptr[at(old)]; e < graph.indptr[at(old) + 1]; ++e) {
+      result.indices.push_back(new_id[at(graph.indices[at(e)])]);
+      result.edge_ids.push_back(graph.edge_ids[at(e)]);
+      result.weights.push_back(graph.weights[at(e)]);
     }
     result.indptr.push_back(static_cast<Count>(result.indices.size()));
-    result.original_ids.push_back(graph.original_ids[index(old)]);
+    result.original_ids.push_back(graph.original_ids[at(old)]);
   }
   return result;
 }
@@ -142,10 +139,10 @@ class StripedRows {
  public:
   explicit StripedRows(const tensor::Stripes& stripes) : stripes_(stripes), of_gpus_(kGpus) {}
   void push(const T& value) {
-    const tensor::StripeLocation at = tensor::locate_stripe(size_++, stripes_);
-    std::vector<T>& rows = of_gpus_[static_cast<std::size_t>(at.gpu)];
-    rows.resize(std::max(rows.size(), index(at.row) + 1));
-    rows[index(at.row)] = value;
+    const tensor::StripeLocation place = tensor::locate_stripe(size_++, stripes_);
+    std::vector<T>& rows = of_gpus_[at(place.gpu)];
+    rows.resize(std::max(rows.size(), at(place.row) + 1));
+    rows[at(place.row)] = value;
   }
   Count size() const { return size_; }
   std::span<const T> of_gpu(std::size_t gpu) const { return of_gpus_[gpu]; }
@@ -184,11 +181,11 @@ const Count* ViewOwner::keep_indptr(std::span<const Count> values, tensor::Array
                         .striped_shift = striped.size() - replicated_end,
                         .host_shift = 0});
     for (Count i = first; i < striped_end; ++i) {
-      poison(rest[index(i)]);
+      poison(rest[at(i)]);
       if (i < replicated_end) {
-        replicated.push_back(values[index(i)]);
+        replicated.push_back(values[at(i)]);
       } else {
-        striped.push(values[index(i)]);
+        striped.push(values[at(i)]);
       }
     }
   }
@@ -217,7 +214,7 @@ void ViewOwner::choose_lists(std::span<const Count> indptr) {
     const Tier tier = draw < options_.copied->replicated                              ? Tier::replicated
                       : draw < options_.copied->replicated + options_.copied->striped ? Tier::striped
                                                                                       : Tier::host;
-    const Count degree = indptr[index(v + 1)] - indptr[index(v)];
+    const Count degree = indptr[at(v + 1)] - indptr[at(v)];
     tier_of_entry_.insert(tier_of_entry_.end(), static_cast<std::size_t>(degree), tier);
     const std::uint64_t bit = std::uint64_t{1} << v % store::AdjacencyCacheView::kGroupNodes;
     if (tier == Tier::replicated) replicated.back() |= bit, num_replicated += degree;
@@ -265,7 +262,7 @@ IdSpan ViewOwner::keep_entry_ids(std::span<const std::int64_t> values, store::Ca
 ViewOwner::ViewOwner(const PlainGraph& graph, const ViewOptions& options) : options_(options) {
   if (options.device.is_cuda()) stream_ = cuda::Stream(options.device);
   const NodeId last = options.last < 0 ? graph.num_nodes() : options.last;
-  const Count first_edge = graph.indptr[index(options.first)], last_edge = graph.indptr[index(last)];
+  const Count first_edge = graph.indptr[at(options.first)], last_edge = graph.indptr[at(last)];
   std::vector<Count> indptr(graph.indptr.begin() + options.first, graph.indptr.begin() + last + 1);
   for (Count& entry : indptr) entry -= first_edge;
   std::vector<std::int32_t> degrees;
@@ -275,23 +272,24 @@ ViewOwner::ViewOwner(const PlainGraph& graph, const ViewOptions& options) : opti
   store::GraphView::Copies copies{
       .indptr = {}, .lists = lists_, .indices = {}, .edge_ids = {}, .weights = {}};
   const auto edges = [&](const std::vector<std::int64_t>& values, store::CachedEntries& strata) {
-    return keep_entry_ids(std::span(values).subspan(index(first_edge), index(last_edge - first_edge)),
-                          strata);
+    return keep_entry_ids(std::span(values).subspan(at(first_edge), at(last_edge - first_edge)), strata);
   };
-  view_ = {.device = options.device,
-           .num_nodes = graph.num_nodes(),
-           .first_node = options.first,
-           .num_local = last - options.first,
-           .indptr = keep_indptr(indptr, copies.indptr),
-           .indices = edges(graph.indices, copies.indices),
-           .edge_ids = edges(graph.edge_ids, copies.edge_ids),
-           .weights = graph.weights.empty()
-                          ? nullptr
-                          : keep_entries(std::span<const float>(graph.weights)
-                                             .subspan(index(first_edge), index(last_edge - first_edge)),
-                                         copies.weights),
-           .original_ids = keep_ids(graph.original_ids, options.wide),
-           .in_degrees = keep(std::span<const std::int32_t>(degrees))};
+  view_ = {
+      .device = options.device,
+      .num_nodes = graph.num_nodes(),
+      .first_node = options.first,
+      .num_local = last - options.first,
+      .indptr = keep_indptr(indptr, copies.indptr),
+      .indices = edges(graph.indices, copies.indices),
+      .edge_ids = edges(graph.edge_ids, copies.edge_ids),
+      .weights =
+          graph.weights.empty()
+              ? nullptr
+              : keep_entries(
+                    std::span<const float>(graph.weights).subspan(at(first_edge), at(last_edge - first_edge)),
+                    copies.weights),
+      .original_ids = keep_ids(graph.original_ids, options.wide),
+      .in_degrees = keep(std::span<const std::int32_t>(degrees))};
   view_.copies = copies;
 }
 
@@ -304,9 +302,9 @@ void pack_strided(const sampling::Block& b, const cuda::Stream& stream, PlainBlo
   const auto edge_ids = to_host(b.edge_ids, b.num_dst * b.stride, stream);
   out.indptr = {0};
   for (Count i = 0; i < b.num_dst; ++i) {
-    ASSERT_LE(counts[index(i)], b.stride);
-    for (Count j = 0; j < counts[index(i)]; ++j) {
-      const std::size_t entry = index(i * b.stride + j);
+    ASSERT_LE(counts[at(i)], b.stride);
+    for (Count j = 0; j < counts[at(i)]; ++j) {
+      const std::size_t entry = at(i * b.stride + j);
       out.indices.push_back(indices[entry]);
       if (!edge_ids.empty()) out.edge_ids.push_back(edge_ids[entry]);
     }
@@ -363,8 +361,8 @@ std::vector<Count> chosen_positions(Count degree, int fanout, std::uint64_t key)
 void add_transpose(PlainBlock& block) {
   std::vector<std::vector<std::int32_t>> out_edges(block.src_nodes.size());
   for (Count dst = 0; dst < block.num_dst; ++dst) {
-    for (Count e = block.indptr[index(dst)]; e < block.indptr[index(dst) + 1]; ++e) {
-      out_edges[index(block.indices[index(e)])].push_back(static_cast<std::int32_t>(dst));
+    for (Count e = block.indptr[at(dst)]; e < block.indptr[at(dst) + 1]; ++e) {
+      out_edges[at(block.indices[at(e)])].push_back(static_cast<std::int32_t>(dst));
     }
   }
   block.transposed_indptr.push_back(0);
@@ -385,7 +383,7 @@ void add_sorted_inputs(PlainBlock& input) {
 }
 
 std::vector<Count> reference_positions(const Choice& c, const sampling::SamplerOptions& options) {
-  const auto bits = node_key(c.key, RandomUse::sample, c.hop, c.graph.original_ids[index(c.node)]);
+  const auto bits = node_key(c.key, RandomUse::sample, c.hop, c.graph.original_ids[at(c.node)]);
   const bool plain = options.method == sampling::Method::uniform && !options.replace;
   if (plain || c.fanout < 0) return chosen_positions(c.graph.degree(c.node), c.fanout, bits);
   if (options.method == sampling::Method::uniform) return replacing_positions(c);
@@ -404,7 +402,7 @@ PlainBlock reference_hop(const PlainGraph& graph, const std::vector<NodeId>& fro
   for (const NodeId v : std::span(frontier).subspan(passed_over)) {
     const Choice choice{graph, v, options.fanouts[hop], key, hop};
     for (const Count position : reference_positions(choice, options)) {
-      const std::size_t e = index(graph.indptr[index(v)] + position);
+      const std::size_t e = at(graph.indptr[at(v)] + position);
       neighbors.push_back(graph.indices[e]);
       block.edge_ids.push_back(graph.edge_ids[e]);
     }
@@ -435,7 +433,7 @@ std::vector<PlainBlock> reference_blocks(const PlainGraph& graph, std::span<cons
     if (hop < options.num_transposes()) add_transpose(block);
     if (!options.edge_ids) block.edge_ids.clear();
     for (const NodeId v : block.src_nodes) {
-      block.src_original_ids.push_back(graph.original_ids[index(v)]);
+      block.src_original_ids.push_back(graph.original_ids[at(v)]);
       if (options.in_degrees) block.src_in_degrees.push_back(static_cast<std::int32_t>(graph.degree(v)));
     }
     blocks.insert(blocks.begin(), std::move(block));
@@ -469,9 +467,9 @@ std::set<SampledEdge> sampled_edges(std::span<const PlainBlock> blocks) {
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     const PlainBlock& block = blocks[i];
     for (Count dst = 0; dst < block.num_dst; ++dst) {
-      for (Count e = block.indptr[index(dst)]; e < block.indptr[index(dst) + 1]; ++e) {
-        result.insert({static_cast<int>(blocks.size() - 1 - i), block.src_original_ids[index(dst)],
-                       block.edge_ids[index(e)]});
+      for (Count e = block.indptr[at(dst)]; e < block.indptr[at(dst) + 1]; ++e) {
+        result.insert({static_cast<int>(blocks.size() - 1 - i), block.src_original_ids[at(dst)],
+                       block.edge_ids[at(e)]});
       }
     }
   }
@@ -481,7 +479,7 @@ std::set<SampledEdge> sampled_edges(std::span<const PlainBlock> blocks) {
 std::vector<NodeId> random_nodes(Count count, NodeId first, NodeId last, std::uint64_t seed) {
   Random random(seed);
   std::vector<NodeId> nodes = permutation<NodeId>(last - first, random);
-  nodes.resize(index(std::min(count, last - first)));
+  nodes.resize(at(std::min(count, last - first)));
   for (NodeId& node : nodes) node += first;
   return nodes;
 }

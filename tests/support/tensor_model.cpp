@@ -20,7 +20,7 @@ namespace strata::test {
 namespace {
 
 using Random = std::mt19937_64;
-constexpr int kPoison = 0xFB;
+constexpr int kModelPoison = 0xFB;
 constexpr DType kTypes[] = {DType::f32, DType::f16, DType::bf16, DType::f64,
                             DType::i8,  DType::u8,  DType::i32,  DType::i64};
 
@@ -81,7 +81,7 @@ class OnDevice {
   }
   cuda::Buffer poisoned(std::size_t bytes) const {
     cuda::Buffer buffer(cuda::memory_on(device_), bytes, "test", device_);
-    cuda::fill_async(buffer.data(), kPoison, bytes, stream_);
+    cuda::fill_async(buffer.data(), kModelPoison, bytes, stream_);
     return buffer;
   }
   std::vector<std::byte> get(const void* data, std::size_t bytes) const {
@@ -138,7 +138,7 @@ struct Fixture {
     tensor.gather(row_ids(ids, data, count, true),
                   {.data = static_cast<std::byte*>(buffer.data()) + offset, .dtype = out, .pitch = pitch},
                   on_device.stream(), pool);
-    std::vector<std::byte> expected(buffer.bytes(), std::byte{kPoison});
+    std::vector<std::byte> expected(buffer.bytes(), std::byte{kModelPoison});
     for (Count i = 0; i < ids.count; ++i) {
       const NodeId id = ids.values[static_cast<std::size_t>(i)];
       const auto values = model.row_as(id == -1 ? -1 : id - ids.first, out);

@@ -11,6 +11,9 @@ using NodeId = std::int64_t;  ///< global or original node id; 64-bit in files a
 using EdgeId = std::int64_t;  ///< position of an edge in the input
 using Count = std::int64_t;   ///< counts and offsets are 64-bit everywhere
 
+/// An index or a count as containers take it: `degrees[at(node)]`.
+constexpr std::size_t at(Count index) { return static_cast<std::size_t>(index); }
+
 /// Element types of tensors and files.
 enum class DType : std::uint8_t { f32, f16, bf16, f64, i8, u8, i32, i64 };
 

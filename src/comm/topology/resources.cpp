@@ -13,8 +13,6 @@
 namespace strata::comm {
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
 /// For each key, how many of a host's ranks and of its machines may use it.
 template <typename Key>
 class Users {

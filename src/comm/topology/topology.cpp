@@ -17,8 +17,6 @@ namespace {
 
 using Compute = TopologyOptions::Compute;
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
 void check_options(const std::vector<RankFacts>& facts) {
   const TopologyOptions& first = facts.front().options;
   if (first.ranks_per_machine < 0) {

@@ -30,7 +30,7 @@ T parsed(std::string_view key, std::string_view value) {
   throw InputError(fmt::format("planted: {}={} is no number", key, value), "Correct the value.");
 }
 
-[[noreturn]] void refuse(const std::string& what, const std::string& remedy) {
+[[noreturn]] void refuse_planted(const std::string& what, const std::string& remedy) {
   throw InputError("planted: " + what, remedy);
 }
 
@@ -120,10 +120,10 @@ struct Spread {
 };
 
 /// Which of the nodes [first, first + size) are in each split, and their positions in it.
-struct Splits {
+struct SplitChoice {
   PartData::SplitRows train, valid, test;
 
-  Splits(const SyntheticSpec& spec, NodeId first, Count size) {
+  SplitChoice(const SyntheticSpec& spec, NodeId first, Count size) {
     const Count num_marked = spec.train + spec.valid + spec.test;
     const Spread marked{num_marked, spec.nodes}, trained{spec.train, std::max<Count>(1, num_marked)},
         validated{spec.valid, std::max<Count>(1, spec.valid + spec.test)};
@@ -226,14 +226,15 @@ class PlantedPart final : public PartSource {
         fmt::format("planted part {}: elements [{}, {}) of {} wanted", part_, first, first + count, size));
   }
   [[noreturn]] static void lacks(const char* what) {
-    refuse(fmt::format("the graph has no {}", what), "Build one with strata-partition from synthetic:...");
+    refuse_planted(fmt::format("the graph has no {}", what),
+                   "Build one with strata-partition from synthetic:...");
   }
 
   Formulas formulas_;
   int part_;
   NodeId first_;
   Count size_;
-  Splits splits_;
+  SplitChoice splits_;
   std::vector<Count> indptr_;
 };
 
@@ -272,15 +273,15 @@ PlantedSpec parse_planted(std::string_view text) {
   }
   spec.shape = parse_synthetic(others);
   if (spec.parts < 1 || spec.parts > std::min<Count>(kMostParts, spec.shape.nodes))
-    refuse(fmt::format("parts={} for {} nodes", spec.parts, spec.shape.nodes),
-           fmt::format("Give 1 to {}, a node for each at least.", kMostParts));
+    refuse_planted(fmt::format("parts={} for {} nodes", spec.parts, spec.shape.nodes),
+                   fmt::format("Give 1 to {}, a node for each at least.", kMostParts));
   if (!(spec.within >= 0 && spec.within <= 1))
-    refuse(fmt::format("within={} is no share", spec.within), "Give 0 to 1.");
+    refuse_planted(fmt::format("within={} is no share", spec.within), "Give 0 to 1.");
   if (spec.shape.weights != SyntheticSpec::Weights::none || spec.shape.dtype != DType::f32)
-    refuse("edges have no weights, and features are f32", "Leave weights and dtype out.");
+    refuse_planted("edges have no weights, and features are f32", "Leave weights and dtype out.");
   if (static_cast<double>(spec.shape.edges) > kMostMeanDegree * static_cast<double>(spec.shape.nodes))
-    refuse(fmt::format("{} edges for {} nodes", spec.shape.edges, spec.shape.nodes),
-           fmt::format("Ask for {} edges a node at most.", kMostMeanDegree));
+    refuse_planted(fmt::format("{} edges for {} nodes", spec.shape.edges, spec.shape.nodes),
+                   fmt::format("Ask for {} edges a node at most.", kMostMeanDegree));
   spec.shape.kind = SyntheticSpec::Kind::sbm;  // so that features depend on the classes
   return spec;
 }

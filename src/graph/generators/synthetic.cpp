@@ -16,7 +16,7 @@ namespace {
 
 using Kind = SyntheticSpec::Kind;
 using Direction = ReadOptions::Direction;
-constexpr Count kRowsPerPiece = 256;
+constexpr Count kFeatureRowsPerPiece = 256;
 constexpr Count kNodesAtOnce = Count{1} << 16;  // whose edges get their weights between two looks at memory
 
 bool features_tell_class(Kind kind) { return kind == Kind::sbm || kind == Kind::grid; }
@@ -24,7 +24,7 @@ bool features_tell_class(Kind kind) { return kind == Kind::sbm || kind == Kind::
 template <typename Out, typename Convert>
 void fill_features(const FeatureFormula& formula, const std::vector<std::int32_t>& labels, Out* out,
                    Convert convert, const Assembly& assembly) {
-  assembly.pool.parallel_for(std::ssize(labels), kRowsPerPiece, [&](Count begin, Count end) {
+  assembly.pool.parallel_for(std::ssize(labels), kFeatureRowsPerPiece, [&](Count begin, Count end) {
     if (assembly.scratch != nullptr) assembly.scratch->trim();
     for (Count row = begin; row < end; ++row)
       for (Count col = 0; col < formula.cols; ++col)

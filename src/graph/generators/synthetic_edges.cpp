@@ -9,7 +9,7 @@ namespace strata::graph {
 namespace {
 
 constexpr Count kEdgesPerPiece = Count{1} << 14;
-constexpr Count kNodesPerPiece = 4096;
+constexpr Count kLabelsPerPiece = 4096;
 constexpr std::uint64_t kMostAttempts = 64;
 
 struct Edge {
@@ -145,7 +145,7 @@ void generate_sbm_with(const SyntheticSpec& spec, const ReadOptions& options, As
   const SbmEdges<Id> edges(spec, members);
   const std::uint64_t key = KeyedWords(spec.seed, Purpose::member)(0);
   graph.labels.resize(members.size());
-  assembly.pool.parallel_for(spec.nodes, kNodesPerPiece, [&](Count begin, Count end) {
+  assembly.pool.parallel_for(spec.nodes, kLabelsPerPiece, [&](Count begin, Count end) {
     for (Count position = begin; position < end; ++position) {
       const std::uint64_t node =
           shuffled(static_cast<std::uint64_t>(position), static_cast<std::uint64_t>(spec.nodes), key);

@@ -72,16 +72,16 @@ std::vector<std::string> names_of(const Known& known) {
   return names;
 }
 
-[[noreturn]] void refuse(const std::string& what, const std::string& remedy) {
+[[noreturn]] void refuse_spec(const std::string& what, const std::string& remedy) {
   throw InputError(fmt::format("synthetic: {}", what), remedy);
 }
 
 [[noreturn]] void refuse_unknown(const char* what, std::string_view word,
                                  const std::vector<std::string>& known) {
   const std::string near = closest(word, known);
-  refuse(fmt::format("unknown {} '{}'", what, word),
-         near.empty() ? fmt::format("Known are: {}.", fmt::join(known, ", "))
-                      : fmt::format("Did you mean '{}'?", near));
+  refuse_spec(fmt::format("unknown {} '{}'", what, word),
+              near.empty() ? fmt::format("Known are: {}.", fmt::join(known, ", "))
+                           : fmt::format("Did you mean '{}'?", near));
 }
 
 std::vector<std::string_view> split_at_commas(std::string_view text) {
@@ -113,19 +113,19 @@ Settings parse_settings(std::string_view text) {
     if (equals == std::string_view::npos) {
       settings.preset = find_preset(part);
       if (!first)
-        refuse(fmt::format("preset '{}' is not the first entry", part),
-               "Give it first, then what to override.");
+        refuse_spec(fmt::format("preset '{}' is not the first entry", part),
+                    "Give it first, then what to override.");
     } else {
       const std::string key(part.substr(0, equals));
       const auto is_key = [&](const KnownKey& known) { return key == known.name; };
       if (std::none_of(kKeys.begin(), kKeys.end(), is_key)) refuse_unknown("key", key, names_of(kKeys));
       if (!settings.values.emplace(key, part.substr(equals + 1)).second)
-        refuse(fmt::format("key '{}' is given twice", key), "Give it once.");
+        refuse_spec(fmt::format("key '{}' is given twice", key), "Give it once.");
     }
     first = false;
   }
   if (settings.values.contains("edges") && settings.values.contains("degree"))
-    refuse("edges and degree are both given", "Give one of them.");
+    refuse_spec("edges and degree are both given", "Give one of them.");
   return settings;
 }
 
@@ -142,7 +142,8 @@ class Values {
     if (!has(key)) return fallback;
     const auto value = parsed<Count>(key);
     if (value < least || value > most)
-      refuse(fmt::format("{}={} is not within [{}, {}]", key, value, least, most), "Choose a value within.");
+      refuse_spec(fmt::format("{}={} is not within [{}, {}]", key, value, least, most),
+                  "Choose a value within.");
     return value;
   }
 
@@ -150,7 +151,8 @@ class Values {
     if (!has(key)) return fallback;
     const auto value = parsed<double>(key);
     if (!(value >= least && value <= most))
-      refuse(fmt::format("{}={} is not within [{}, {}]", key, value, least, most), "Choose a value within.");
+      refuse_spec(fmt::format("{}={} is not within [{}, {}]", key, value, least, most),
+                  "Choose a value within.");
     return value;
   }
 
@@ -170,8 +172,9 @@ class Values {
     T number{};
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
     if (error != std::errc{} || end != value.data() + value.size())
-      refuse(fmt::format("{}={} is not {}", key, value, std::is_integral_v<T> ? "an integer" : "a number"),
-             "Correct the value.");
+      refuse_spec(
+          fmt::format("{}={} is not {}", key, value, std::is_integral_v<T> ? "an integer" : "a number"),
+          "Correct the value.");
     return number;
   }
 
@@ -191,10 +194,10 @@ void check_keys_fit(const Values& values, Kind kind) {
   const char* const name = kKindNames[static_cast<std::size_t>(kind)];
   for (const KnownKey& key : kKeys)
     if (values.has(key.name) && key.only && *key.only != kind)
-      refuse(fmt::format("key '{}' has no meaning for kind={}", key.name, name), "Leave it out.");
+      refuse_spec(fmt::format("key '{}' has no meaning for kind={}", key.name, name), "Leave it out.");
   for (const char* const key : {"edges", "degree"})
     if (kind == Kind::grid && values.has(key))
-      refuse(fmt::format("key '{}' has no meaning for kind=grid", key), "Leave it out.");
+      refuse_spec(fmt::format("key '{}' has no meaning for kind=grid", key), "Leave it out.");
 }
 
 DType parse_feature_type(std::string_view name) {
@@ -219,16 +222,16 @@ void read_structure(const Values& values, SyntheticSpec& spec) {
   const double degree = values.real("degree", std::min(values.preset().degree(), nodes), 0, nodes);
   spec.edges = values.count("edges", std::llround(degree * nodes), 0, kMostEdges);
   if (static_cast<double>(spec.edges) > nodes * nodes)
-    refuse(fmt::format("{} edges among {} nodes: more than all pairs", spec.edges, spec.nodes),
-           "Ask for fewer edges.");
+    refuse_spec(fmt::format("{} edges among {} nodes: more than all pairs", spec.edges, spec.nodes),
+                "Ask for fewer edges.");
   spec.homophily = values.real("homophily", spec.homophily, 0, 1);
   spec.sigma = values.real("sigma", spec.sigma, 0, 4);
   spec.a = values.real("a", spec.a, 0, 1);
   spec.b = values.real("b", spec.b, 0, 1);
   spec.c = values.real("c", spec.c, 0, 1);
   if (spec.a + spec.b + spec.c > 1)
-    refuse(fmt::format("a + b + c = {} is above 1", spec.a + spec.b + spec.c),
-           "The fourth quadrant gets the rest.");
+    refuse_spec(fmt::format("a + b + c = {} is above 1", spec.a + spec.b + spec.c),
+                "The fourth quadrant gets the rest.");
   const auto side = static_cast<Count>(std::ceil(std::sqrt(nodes)));
   spec.width = values.count("width", side, 1, spec.nodes);
 }
@@ -238,9 +241,9 @@ void read_splits(const Values& values, SyntheticSpec& spec) {
   spec.valid = values.part_of("valid", values.preset().share(values.preset().valid), spec.nodes);
   spec.test = values.part_of("test", values.preset().share(values.preset().test), spec.nodes);
   if (spec.train + spec.valid + spec.test > spec.nodes)
-    refuse(fmt::format("train {} + valid {} + test {} are more than {} nodes", spec.train, spec.valid,
-                       spec.test, spec.nodes),
-           "Lower them; a share is written with a point, as train=0.1.");
+    refuse_spec(fmt::format("train {} + valid {} + test {} are more than {} nodes", spec.train, spec.valid,
+                            spec.test, spec.nodes),
+                "Lower them; a share is written with a point, as train=0.1.");
 }
 
 }  // namespace

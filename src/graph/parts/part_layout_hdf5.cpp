@@ -15,7 +15,7 @@ namespace strata::graph {
 namespace {
 
 constexpr const char* kForeign = "Name a file that strata-partition build wrote.";
-constexpr const char* kRebuild =
+constexpr const char* kRebuildPart =
     "Run strata-partition build again; strata-partition verify tells what else is wrong.";
 
 void require(bool ok, const std::filesystem::path& path, const char* call) {
@@ -60,7 +60,7 @@ std::string read_text_attribute(hid_t file, const char* name, const std::filesys
                     H5Aread(attribute.id(), wanted.id(), text.data()) >= 0;
   if (!fits)
     throw InputError(fmt::format("{}: attribute \"{}\" is not a fixed string", path.string(), name),
-                     kRebuild);
+                     kRebuildPart);
   return text.c_str();
 }
 
@@ -71,7 +71,7 @@ std::int64_t read_number_attribute(hid_t file, const char* name, const std::file
   const bool scalar = space && H5Sget_simple_extent_npoints(space.id()) == 1;
   if (!scalar || H5Aread(attribute.id(), H5T_NATIVE_INT64, &value) < 0) {
     throw InputError(fmt::format("{}: attribute \"{}\" is missing or no number", path.string(), name),
-                     kRebuild);
+                     kRebuildPart);
   }
   return value;
 }
@@ -108,7 +108,7 @@ std::string format_shape(const std::vector<Count>& shape) {
 /// The extent of an existing dataset; `expected` gives name, type and number of dimensions.
 Extent open_extent(hid_t file, const std::filesystem::path& path, const Extent& expected, Count file_bytes) {
   const auto refuse = [&](const std::string& why) {
-    throw InputError(fmt::format("{}: dataset {} {}", path.string(), expected.name, why), kRebuild);
+    throw InputError(fmt::format("{}: dataset {} {}", path.string(), expected.name, why), kRebuildPart);
   };
   const h5::Handle dataset{H5Dopen2(file, expected.name.c_str(), H5P_DEFAULT), H5Dclose};
   if (!dataset) refuse("is missing");
@@ -153,7 +153,7 @@ void check_shapes(const PartLayout& found, const Manifest& manifest, int part,
     throw InputError(
         fmt::format("{}: dataset {} has shape {}, wanted {}", path.string(), found.extents[i].name,
                     format_shape(found.extents[i].shape), format_shape(expected.extents[i].shape)),
-        kRebuild);
+        kRebuildPart);
   }
 }
 
@@ -169,7 +169,8 @@ PartLayout open_layout(const std::filesystem::path& path, const Manifest& manife
   H5Pset_fclose_degree(access.id(), H5F_CLOSE_STRONG);
   const h5::Handle file{H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.id()), H5Fclose};
   if (!file)
-    throw InputError(fmt::format("{}: not readable as HDF5: {}", path.string(), h5::last_error()), kRebuild);
+    throw InputError(fmt::format("{}: not readable as HDF5: {}", path.string(), h5::last_error()),
+                     kRebuildPart);
   check_attributes(file.id(), path, manifest, part);
   PartLayout layout{manifest, {.part = part}};
   if (!has_checksums(file.id())) layout[Field::checksums].shape.clear();

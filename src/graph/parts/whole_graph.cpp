@@ -24,7 +24,7 @@
 namespace strata::graph {
 namespace {
 
-constexpr Count kRowsPerPiece = 8 * kMostBlockRows;
+constexpr Count kPartRowsPerPiece = 8 * kMostBlockRows;
 constexpr Count kEdgesPerRead = Count{1} << 19;  // or one list
 
 /// The list of one node, with what belongs to its entries.
@@ -215,7 +215,7 @@ class WholeGraph {
     }
     ProgressBar progress("read lists", manifest_.book.num_nodes(), "nodes");
     for_each_part([&](const PartReader& part, NodeId first) {
-      pool_.parallel_for(part.num_inner(), kRowsPerPiece, [&](Count begin, Count end) {
+      pool_.parallel_for(part.num_inner(), kPartRowsPerPiece, [&](Count begin, Count end) {
         read_run(part, first, begin, end);
         progress.advance(end - begin);
       });

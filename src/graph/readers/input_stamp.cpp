@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-[[noreturn]] void refuse(const fs::path& file, const char* what) {
+[[noreturn]] void refuse_changed(const fs::path& file, const char* what) {
   throw InputError(fmt::format("{} {} while it was read", file.string(), what),
                    "Wait until nothing writes to the input, and start again.");
 }
@@ -51,8 +51,8 @@ void InputStamp::require_unchanged() const {
   const Stamps now = look();
   for (const auto& [file, stamp] : stamps_) {
     const auto found = now.find(file);
-    if (found == now.end()) refuse(file, "went away");
-    if (found->second != stamp) refuse(file, "changed");
+    if (found == now.end()) refuse_changed(file, "went away");
+    if (found->second != stamp) refuse_changed(file, "changed");
   }
 }
 

@@ -21,8 +21,6 @@ namespace {
 constexpr std::chrono::seconds kLeastPatience{30};  // making a communicator takes seconds
 constexpr std::size_t kPage = 4096, kMostPieceBytes = std::size_t{1} << 20;
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
 std::size_t piece_bytes_of(std::size_t ranks, std::size_t zone_bytes) {
   const std::size_t half_of_zone = zone_bytes / (2 * ranks * SharedZones::kSlots);
   return std::clamp(half_of_zone / kPage * kPage, kPage, kMostPieceBytes);

@@ -18,8 +18,6 @@
 namespace strata::rpc {
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
 /// One board per route, in memory of all processes of the machine.
 std::vector<SharedBoard> make_boards(const comm::Machine& machine, std::size_t count) {
   const auto region = std::make_shared<tensor::HostRegion>(

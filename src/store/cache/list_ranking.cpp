@@ -9,7 +9,7 @@
 namespace strata::store {
 namespace {
 
-constexpr Count kRowsPerPiece = 1 << 20;
+constexpr Count kRankedPerPiece = 1 << 20;
 
 std::vector<double> falling_visits(const BucketMap& map, std::span<const Count> part_nodes) {
   std::vector<double> visits;
@@ -34,7 +34,7 @@ ListRanking::ListRanking(const comm::Machine& machine, const Count* indptr, std:
   std::mutex mutex;
   for (std::size_t part = 0; part < part_nodes_.size(); ++part) {
     const Range rows = share_of({0, part_nodes_[part]}, machine.rank(), machine.size());
-    pool.parallel_for(rows.count, kRowsPerPiece, [&](Count begin, Count end) {
+    pool.parallel_for(rows.count, kRankedPerPiece, [&](Count begin, Count end) {
       std::vector<Count> own(kLevels);
       for_each_list(indptr, part, {rows.first + begin, end - begin},
                     [&](Count, Count degree, int level) { own[static_cast<std::size_t>(level)] += degree; });
@@ -83,17 +83,17 @@ ListRanking::Cut ListRanking::cut(const Count* indptr, std::size_t part, Count e
     return sum;
   };
   const Count nodes = part_nodes_[part];
-  std::vector<Count> sums(static_cast<std::size_t>((nodes + kRowsPerPiece - 1) / kRowsPerPiece));
-  pool.parallel_for(nodes, kRowsPerPiece, [&](Count begin, Count end) {
-    sums[static_cast<std::size_t>(begin / kRowsPerPiece)] = sum_of({begin, end - begin});
+  std::vector<Count> sums(static_cast<std::size_t>((nodes + kRankedPerPiece - 1) / kRankedPerPiece));
+  pool.parallel_for(nodes, kRankedPerPiece, [&](Count begin, Count end) {
+    sums[static_cast<std::size_t>(begin / kRankedPerPiece)] = sum_of({begin, end - begin});
   });
   for (const Count sum : sums) {
     if (sum > entries - cut.entries) break;
     cut.entries += sum;
-    cut.end += kRowsPerPiece;
+    cut.end += kRankedPerPiece;
   }
   bool has_room = true;
-  for_each_list(indptr, part, {cut.end, std::min(nodes - cut.end, kRowsPerPiece)},
+  for_each_list(indptr, part, {cut.end, std::min(nodes - cut.end, kRankedPerPiece)},
                 [&](Count row, Count degree, int level) {
                   if (level != cut.level || !has_room) return;
                   has_room = degree <= entries - cut.entries;

@@ -15,13 +15,13 @@ constexpr std::size_t kLine = 64;  // bytes of a cache line
 // prefetched lines; requests beyond the core's fill buffers wait in order
 constexpr std::size_t kLinesAhead = 64;
 
-/// How many rows to prefetch: 16 of up to 256 bytes, 8 of 512 bytes, 4 of 1 KiB and more.
+/// How many rows to prefetch_row: 16 of up to 256 bytes, 8 of 512 bytes, 4 of 1 KiB and more.
 std::size_t rows_ahead(std::size_t row_bytes) {
   constexpr std::size_t kLeast = 4, kMost = 16;
   return std::clamp(kLinesAhead / ((row_bytes + kLine - 1) / kLine), kLeast, kMost);
 }
 
-void prefetch(const std::byte* row, std::size_t row_bytes) {
+void prefetch_row(const std::byte* row, std::size_t row_bytes) {
   for (std::size_t at = 0; at < row_bytes; at += kLine) __builtin_prefetch(row + at, 0, 0);
   const std::byte* last = row + row_bytes - 1;  // in a line of its own if the row begins inside one
   const auto line = [](const std::byte* at) { return reinterpret_cast<std::uintptr_t>(at) / kLine; };
@@ -81,7 +81,7 @@ template <typename Copy, typename Number>
     return source.data + static_cast<std::size_t>(numbers[i]) * source.row_pitch;
   };
   const auto look_at = [&](std::size_t i) {
-    if (i < count && numbers[i] != kNoRow<Number>) prefetch(address(i), bytes);
+    if (i < count && numbers[i] != kNoRow<Number>) prefetch_row(address(i), bytes);
   };
   const std::size_t ahead = rows_ahead(bytes);
   for (std::size_t i = 0; i < ahead; ++i) look_at(i);

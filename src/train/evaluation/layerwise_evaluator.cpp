@@ -18,7 +18,7 @@
 namespace strata::train {
 namespace {
 
-constexpr Count kFloatBytes = sizeof(float);
+constexpr Count kValueBytes = sizeof(float);
 
 /// Columns of the table that hidden layer `layer` reads.
 Count read_cols(const nn::BlockModel& model, int layer) {
@@ -119,7 +119,7 @@ struct LayerwiseEvaluator::State {
     Count largest = 0, previous = 0;
     for (int layer = 1; layer < model.num_layers(); ++layer) {
       const Count rows = nodes_of(model, layer - 1, nodes == Nodes::all).rows();
-      const Count bytes = rows * read_cols(model, layer) * kFloatBytes;
+      const Count bytes = rows * read_cols(model, layer) * kValueBytes;
       largest = std::max(largest, previous + bytes);
       previous = bytes;
     }
@@ -133,7 +133,7 @@ struct LayerwiseEvaluator::State {
     return tensor::ChunkTensor::create(
         *context.machine,
         {.name = "input of layer " + std::to_string(layer) + " of all nodes", .rows = rows, .cols = cols},
-        table_placement(rows, cols * kFloatBytes));
+        table_placement(rows, cols * kValueBytes));
   }
 
   /// Whether training chooses by weight the neighbors whose rows the layer reads.

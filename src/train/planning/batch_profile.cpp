@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <limits>
 #include <random>
 #include <utility>
 
@@ -159,6 +160,11 @@ void divide(BatchProfile& sum) {
 }
 
 }  // namespace
+
+Count id_bytes(const graph::Manifest& manifest) {
+  return manifest.book.num_nodes() > std::numeric_limits<std::int32_t>::max() ? sizeof(std::int64_t)
+                                                                              : sizeof(std::int32_t);
+}
 
 BatchProfile profile_batches(const graph::PartsOrigin& parts, const graph::Manifest& manifest,
                              const ProfiledJob& job) {

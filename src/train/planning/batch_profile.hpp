@@ -39,6 +39,9 @@ struct BatchProfile {
   Count steps_per_epoch = 0;
 };
 
+/// How wide the ids of the graph's nodes are where samplers keep them.
+Count id_bytes(const graph::Manifest& manifest);
+
 /// Samples batches of the job from its part files or formulas, on one thread, uniformly and without
 /// replacement, and reads only the lists that it needs. Throws InputError if there are more machines than
 /// parts.

@@ -3,16 +3,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <vector>
 
 namespace strata::train {
 namespace {
-
-double id_bytes(const graph::Manifest& manifest) {
-  return manifest.book.num_nodes() > std::numeric_limits<std::int32_t>::max() ? sizeof(std::int64_t)
-                                                                              : sizeof(std::int32_t);
-}
 
 double seconds_per(double bytes, double bytes_per_second) {
   return bytes_per_second > 0 ? bytes / bytes_per_second : 0;

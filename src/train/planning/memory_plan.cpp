@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <span>
 #include <utility>
 
@@ -43,10 +42,6 @@ Largest largest_machine(const graph::Manifest& manifest, int machines, std::int6
     if (bytes(machine) > bytes(largest)) largest = std::move(machine);
   }
   return largest;
-}
-
-std::int64_t id_bytes(const graph::Manifest& manifest) {
-  return manifest.book.num_nodes() > std::numeric_limits<std::int32_t>::max() ? 8 : 4;
 }
 
 /// As store::RegionSizes::bytes().

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "loading/in_flight.hpp"
 #include "planning/measured_run.hpp"
@@ -18,10 +17,6 @@ namespace strata::train {
 namespace {
 
 constexpr double kMargin = 1.04;  // of messages of fixed size: padding.cpp
-
-std::int64_t id_bytes_of(const graph::Manifest& manifest) {
-  return manifest.book.num_nodes() > std::numeric_limits<std::int32_t>::max() ? 8 : 4;
-}
 
 void check_same_model(const MeasuredRun& run, const TrainConfig& config) {
   const std::string fanouts = fmt::format("[{}]", fmt::join(config.fanouts, ","));
@@ -174,7 +169,7 @@ StepPlan make_plan(const TrainConfig& config, const Cluster& cluster) {
   plan.direct = cluster.has_gpus() && config.neighbor_exchange != Transport::mpi && bounded &&
                 config.sampler != sampling::Method::labor;
   const ExchangeLoads loads = loads_of(plan.profile, config.fanouts, plan.memory, cluster.machines,
-                                       plan.direct, id_bytes_of(manifest), sent_row_bytes(config, manifest));
+                                       plan.direct, id_bytes(manifest), sent_row_bytes(config, manifest));
   constexpr double kWireShareOfGpu = 0.55;  // NCCL's kernels beside training: docs/scaling.md
   plan.inputs = {.hops = loads.hops,
                  .rows = loads.rows,

@@ -32,7 +32,7 @@ bool is_after(const ProgressState& progress, const nlohmann::json& record) {
 }
 
 /// To the millisecond.
-double seconds_since_1970() {
+double time_stamp() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return static_cast<double>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count()) / 1000;
 }
@@ -65,7 +65,7 @@ MetricsLog::~MetricsLog() {
 void MetricsLog::write(const nlohmann::json& record) {
   if (file_ == nullptr) return;
   nlohmann::json stamped = record;
-  stamped["time"] = seconds_since_1970();
+  stamped["time"] = time_stamp();
   const std::string line = stamped.dump() + "\n";
   if (std::fputs(line.c_str(), file_) < 0 || std::fflush(file_) != 0) {
     throw IoError(fmt::format("cannot write {}: {}", path_, std::strerror(errno)),

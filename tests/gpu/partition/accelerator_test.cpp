@@ -14,8 +14,6 @@ namespace {
 
 using Parts = std::vector<std::int32_t>;
 
-std::size_t at(Count i) { return static_cast<std::size_t>(i); }
-
 /// What a random level is like.
 struct Shape {
   Count nodes = 1000;

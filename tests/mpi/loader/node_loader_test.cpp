@@ -21,7 +21,7 @@ using test::LoaderSetup;
 using Batches = std::vector<std::shared_ptr<const NodeBatch>>;
 
 template <typename T>
-std::vector<T> values(const T* data, Count size) {
+std::vector<T> values_or_none(const T* data, Count size) {
   return data == nullptr ? std::vector<T>() : std::vector<T>(data, data + size);
 }
 
@@ -77,10 +77,14 @@ TEST_P(NodeLoaderTest, GivesTheBatchesOfThePipeline) {
       const BatchBlock& block = batch->blocks[i];
       const sampling::Block& wanted = expected->sample.blocks[i];
       EXPECT_EQ(block.num_src, wanted.num_src);
-      EXPECT_EQ(values(block.indptr, block.num_dst + 1), values(wanted.indptr, wanted.num_dst + 1));
-      EXPECT_EQ(values(block.indices, block.num_edges), values(wanted.indices, wanted.num_edges));
-      EXPECT_EQ(values(block.edge_ids, block.num_edges), values(wanted.edge_ids, wanted.num_edges));
-      EXPECT_EQ(values(batch->nodes, block.num_src), values(wanted.src_nodes, wanted.num_src));
+      EXPECT_EQ(values_or_none(block.indptr, block.num_dst + 1),
+                values_or_none(wanted.indptr, wanted.num_dst + 1));
+      EXPECT_EQ(values_or_none(block.indices, block.num_edges),
+                values_or_none(wanted.indices, wanted.num_edges));
+      EXPECT_EQ(values_or_none(block.edge_ids, block.num_edges),
+                values_or_none(wanted.edge_ids, wanted.num_edges));
+      EXPECT_EQ(values_or_none(batch->nodes, block.num_src),
+                values_or_none(wanted.src_nodes, wanted.num_src));
     }
     expect_rows_and_labels(*batch);
     pipeline.release(*expected, {});
@@ -99,8 +103,8 @@ TEST_P(NodeLoaderTest, TransposesAllBlocksButTheFirst) {
     EXPECT_EQ(batches[b]->blocks.front().transposed_indptr, nullptr);
     const BatchBlock& block = batches[b]->blocks.back();
     ASSERT_NE(block.transposed_indptr, nullptr);
-    EXPECT_EQ(values(block.indices, block.num_edges),
-              values(plain[b]->blocks.back().indices, block.num_edges));
+    EXPECT_EQ(values_or_none(block.indices, block.num_edges),
+              values_or_none(plain[b]->blocks.back().indices, block.num_edges));
     std::vector<std::vector<std::int32_t>> out_edges(static_cast<std::size_t>(block.num_src));
     for (Count dst = 0; dst < block.num_dst; ++dst) {
       for (Count e = block.indptr[dst]; e < block.indptr[dst + 1]; ++e)
@@ -108,7 +112,7 @@ TEST_P(NodeLoaderTest, TransposesAllBlocksButTheFirst) {
     }
     for (Count src = 0; src < block.num_src; ++src) {
       const Count begin = block.transposed_indptr[src], end = block.transposed_indptr[src + 1];
-      EXPECT_EQ(values(block.transposed_indices + begin, end - begin),
+      EXPECT_EQ(values_or_none(block.transposed_indices + begin, end - begin),
                 out_edges[static_cast<std::size_t>(src)]);
     }
   }
@@ -262,7 +266,8 @@ TEST_P(NodeLoaderTest, IsLeftInMidEpochAndBegunAnew) {
   const Batches again = epoch(loader, 2);
   ASSERT_EQ(again.size(), whole.size());
   for (std::size_t i = 0; i < whole.size(); ++i)
-    EXPECT_EQ(values(again[i]->nodes, again[i]->num_nodes), values(whole[i]->nodes, whole[i]->num_nodes));
+    EXPECT_EQ(values_or_none(again[i]->nodes, again[i]->num_nodes),
+              values_or_none(whole[i]->nodes, whole[i]->num_nodes));
   loader.end();
   EXPECT_EQ(loader.next({}), nullptr);
   loader.close();
@@ -490,8 +495,9 @@ TEST_P(NodeLoaderTest, LetsAChooserDecideAlikeOnAnyRanks) {
         std::vector<EdgeId> expected;
         for (Count j = 0; j < std::min<Count>(degree, hop == 0 ? 4 : 3); ++j)
           expected.push_back(csc.edge_ids[static_cast<std::size_t>(begin + (first + j) % degree)]);
-        ASSERT_EQ(values(block.edge_ids + block.indptr[dst], block.indptr[dst + 1] - block.indptr[dst]),
-                  expected)
+        ASSERT_EQ(
+            values_or_none(block.edge_ids + block.indptr[dst], block.indptr[dst + 1] - block.indptr[dst]),
+            expected)
             << "node " << node << ", hop " << hop;
       }
     }

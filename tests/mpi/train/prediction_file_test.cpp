@@ -38,7 +38,7 @@ class SharedFolder {
 float value_at(Count row, Count col) { return static_cast<float>(row) + static_cast<float>(col) / 1024; }
 
 /// The rows of this rank: runs of `run` rows that follow each other, in random order.
-std::vector<Count> rows_of_rank(Count rows, Count run, std::uint32_t seed) {
+std::vector<Count> rows_in_runs(Count rows, Count run, std::uint32_t seed) {
   std::vector<Count> firsts;
   for (Count first = 0; first < rows; first += run) {
     if ((first / run) % test::world().size() == test::world().rank()) firsts.push_back(first);
@@ -52,17 +52,17 @@ std::vector<Count> rows_of_rank(Count rows, Count run, std::uint32_t seed) {
   return all;
 }
 
-struct Case {
+struct WrittenCase {
   Count rows, cols, run;
 };
 
-void expect_written(const Case& c) {
+void expect_written(const WrittenCase& c) {
   SCOPED_TRACE(testing::Message() << c.rows << " x " << c.cols << ", runs of " << c.run);
   const SharedFolder folder;
   const std::string path = folder / "predictions.npy";
   PredictionFile file(path, c.rows, c.cols, test::world().communicator());
   std::vector<float> row(static_cast<std::size_t>(c.cols));
-  for (const Count r : rows_of_rank(c.rows, c.run, 3)) {
+  for (const Count r : rows_in_runs(c.rows, c.run, 3)) {
     for (Count col = 0; col < c.cols; ++col) row[static_cast<std::size_t>(col)] = value_at(r, col);
     file.write_row(r, row.data());
   }

@@ -85,19 +85,20 @@ Scores naive_scores(const std::vector<Prediction>& all, int classes) {
   return scores;
 }
 
-enum class Spread { round_robin, last_rank };
+enum class PredictionSpread { round_robin, last_rank };
 
 Scores finish(ScoreBoard& board) {
   ThreadPool pool(2);
   return board.finish({.communicator = &test::world().communicator(), .pool = &pool});
 }
 
-Scores score(const std::vector<Prediction>& all, int classes, Spread spread = Spread::round_robin) {
+Scores score(const std::vector<Prediction>& all, int classes,
+             PredictionSpread spread = PredictionSpread::round_robin) {
   ScoreBoard board({.num_classes = classes});
   const auto rank = static_cast<std::size_t>(test::world().rank()),
              size = static_cast<std::size_t>(test::world().size());
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const std::size_t owner = spread == Spread::last_rank ? size - 1 : i % size;
+    const std::size_t owner = spread == PredictionSpread::last_rank ? size - 1 : i % size;
     if (owner == rank) board.add(all[i].logits, all[i].label);
   }
   return finish(board);
@@ -120,7 +121,7 @@ TEST(ScoreBoard, EqualsTheNaiveScores) {
       const auto all = random_predictions(count, classes, static_cast<std::uint32_t>(1000 * classes + count));
       SCOPED_TRACE(testing::Message() << classes << " classes, " << count << " nodes");
       expect_near(score(all, classes), naive_scores(all, classes));
-      expect_near(score(all, classes, Spread::last_rank), naive_scores(all, classes));
+      expect_near(score(all, classes, PredictionSpread::last_rank), naive_scores(all, classes));
     }
   }
 }

@@ -19,13 +19,13 @@ std::int64_t over_ranks(std::int64_t mine, comm::Communicator::Op op) {
   return mine;
 }
 
-struct Case {
+struct HubCase {
   test::ModelCase kind;
   int ranks_per_machine;
 };
 constexpr Count kSmallChunk = 1 << 14;
 
-class ExactEvaluationOfHubs : public testing::TestWithParam<Case> {
+class ExactEvaluationOfHubs : public testing::TestWithParam<HubCase> {
  protected:
   std::unique_ptr<graph::Graph> graph_ = test::hub_graph({.seed = 4});
   LoadedGraph loaded_{test::world().communicator(),
@@ -78,21 +78,21 @@ TEST_P(ExactEvaluationOfHubs, ReadsAHubsListInPiecesWithinTheChunk) {
   }
 }
 
-std::string name_of(const testing::TestParamInfo<Case>& info) {
-  const Case& c = info.param;
+std::string name_of(const testing::TestParamInfo<HubCase>& info) {
+  const HubCase& c = info.param;
   return std::string(enum_name(c.kind.kind)) + (c.kind.residual ? "_residual_" : "_") +
          std::string(enum_name(c.kind.aggregate)) + "_" + std::to_string(c.ranks_per_machine) +
          "_per_machine";
 }
 INSTANTIATE_TEST_SUITE_P(Models, ExactEvaluationOfHubs,
-                         testing::Values(Case{{nn::ModelKind::sage}, 0}, Case{{nn::ModelKind::sage}, 1},
-                                         Case{{nn::ModelKind::sage, nn::Aggregate::max}, 0},
-                                         Case{{nn::ModelKind::sage, nn::Aggregate::max}, 1},
-                                         Case{{nn::ModelKind::gcn}, 0}, Case{{nn::ModelKind::gcn}, 1},
-                                         Case{{nn::ModelKind::gin}, 0}, Case{{nn::ModelKind::gat}, 0},
-                                         Case{{nn::ModelKind::gat}, 1},
-                                         Case{{.kind = nn::ModelKind::gat, .residual = true}, 0},
-                                         Case{{.kind = nn::ModelKind::gat, .residual = true}, 1}),
+                         testing::Values(HubCase{{nn::ModelKind::sage}, 0}, HubCase{{nn::ModelKind::sage}, 1},
+                                         HubCase{{nn::ModelKind::sage, nn::Aggregate::max}, 0},
+                                         HubCase{{nn::ModelKind::sage, nn::Aggregate::max}, 1},
+                                         HubCase{{nn::ModelKind::gcn}, 0}, HubCase{{nn::ModelKind::gcn}, 1},
+                                         HubCase{{nn::ModelKind::gin}, 0}, HubCase{{nn::ModelKind::gat}, 0},
+                                         HubCase{{nn::ModelKind::gat}, 1},
+                                         HubCase{{.kind = nn::ModelKind::gat, .residual = true}, 0},
+                                         HubCase{{.kind = nn::ModelKind::gat, .residual = true}, 1}),
                          name_of);
 
 void expect_same(const Scores& a, const Scores& b) {

@@ -13,7 +13,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-constexpr double kGigabyte = 1e9;
+constexpr double kGigabytePerSecond = 1e9;
 
 /// A host of four ranks with a GPU each, NVLink between all of them.
 struct Host4 {
@@ -22,12 +22,15 @@ struct Host4 {
 
   Host4() {
     for (RankFacts& rank : ranks) rank.gpu = "NVIDIA H200";
-    for (GpuFacts& facts : gpus) facts.copy_alone = facts.copy_together = 50 * kGigabyte;
+    for (GpuFacts& facts : gpus) facts.copy_alone = facts.copy_together = 50 * kGigabytePerSecond;
     for (int from = 0; from < 4; ++from)
       for (int to = 0; to < 4; ++to)
         if (from != to)
-          gpus[0].links.push_back(
-              {.from = from, .to = to, .access = true, .path = "NV18", .bytes_per_second = 400 * kGigabyte});
+          gpus[0].links.push_back({.from = from,
+                                   .to = to,
+                                   .access = true,
+                                   .path = "NV18",
+                                   .bytes_per_second = 400 * kGigabytePerSecond});
     gpus[0].states = {{.uuid = "aa", .link_width = 16, .most_link_width = 16}};
   }
 };
@@ -39,7 +42,7 @@ TEST(JudgeGpus, FindsNothingWhereAllAreAlike) {
 
 TEST(JudgeGpus, NamesThePairBelowItsLike) {
   Host4 host;
-  host.gpus[0].links[4].bytes_per_second = 250 * kGigabyte;  // from 1 to 2
+  host.gpus[0].links[4].bytes_per_second = 250 * kGigabytePerSecond;  // from 1 to 2
   const Findings findings = judge_gpus(host.gpus, host.ranks);
   EXPECT_THAT(shortened(findings), ElementsAre("warning gpus h0 slow-links-of-gpus"));
   EXPECT_THAT(findings.front().message,
@@ -50,7 +53,7 @@ TEST(JudgeGpus, ComparesPairsOnlyWithTheirLike) {
   Host4 host;
   for (std::size_t i = 0; i < 6; ++i) {
     host.gpus[0].links[i].kind = 1;
-    host.gpus[0].links[i].bytes_per_second = 20 * kGigabyte;
+    host.gpus[0].links[i].bytes_per_second = 20 * kGigabytePerSecond;
   }
   EXPECT_THAT(judge_gpus(host.gpus, host.ranks), IsEmpty());
 }
@@ -59,7 +62,7 @@ TEST(JudgeGpus, ComparesPairsOnPcieOnlyWithThoseOfTheSamePath) {
   Host4 host;
   for (std::size_t i = 0; i < 6; ++i) {
     host.gpus[0].links[i].path = "SYS";
-    host.gpus[0].links[i].bytes_per_second = 20 * kGigabyte;
+    host.gpus[0].links[i].bytes_per_second = 20 * kGigabytePerSecond;
   }
   EXPECT_THAT(judge_gpus(host.gpus, host.ranks), IsEmpty());
 }
@@ -67,7 +70,7 @@ TEST(JudgeGpus, ComparesPairsOnPcieOnlyWithThoseOfTheSamePath) {
 TEST(JudgeGpus, ComparesAPairThatHasLostNvlinksWithTheOthers) {
   Host4 host;
   host.gpus[0].links[4].path = "NV10";
-  host.gpus[0].links[4].bytes_per_second = 220 * kGigabyte;
+  host.gpus[0].links[4].bytes_per_second = 220 * kGigabytePerSecond;
   const Findings findings = judge_gpus(host.gpus, host.ranks);
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_THAT(findings.front().message, HasSubstr("over NV10; 400.00 GB/s is usual"));
@@ -89,8 +92,8 @@ TEST(JudgeGpus, NotesOnceThatNoPairHasAccess) {
 
 TEST(JudgeGpus, SeesASlowWayFromTheHostAndASharedOne) {
   Host4 host;
-  host.gpus[1].copy_alone = 25 * kGigabyte;
-  host.gpus[2].copy_together = 20 * kGigabyte;
+  host.gpus[1].copy_alone = 25 * kGigabytePerSecond;
+  host.gpus[2].copy_together = 20 * kGigabytePerSecond;
   const Findings findings = judge_gpus(host.gpus, host.ranks);
   EXPECT_THAT(shortened(findings),
               ElementsAre("warning gpus h0 slow-links-of-gpus", "note gpus h0 slow-links-of-gpus"));
@@ -153,14 +156,14 @@ TEST(ParseNcclLog, FindsTransportsAndNetworks) {
 
 TEST(JudgeNccl, SeesSocketsWhereThereIsRdma) {
   auto ranks = test::healthy_ranks(2);
-  std::vector<NcclFacts> nccl(2, {.all_reduce = 20 * kGigabyte, .transports = {"NET/Socket"}});
+  std::vector<NcclFacts> nccl(2, {.all_reduce = 20 * kGigabytePerSecond, .transports = {"NET/Socket"}});
   EXPECT_THAT(judge_nccl(nccl, ranks), IsEmpty());
   ranks[1].interfaces = {{.name = "mlx5_0:1", .rdma = true}};
   EXPECT_THAT(shortened(judge_nccl(nccl, ranks)), ElementsAre("warning nccl h1 slow-nccl"));
 }
 
 TEST(JudgeNccl, SeesASlowSumBetweenHosts) {
-  const std::vector<NcclFacts> nccl(2, {.all_reduce = 0.2 * kGigabyte});
+  const std::vector<NcclFacts> nccl(2, {.all_reduce = 0.2 * kGigabytePerSecond});
   EXPECT_THAT(shortened(judge_nccl(nccl, test::healthy_ranks(2))), ElementsAre("warning nccl - slow-nccl"));
   EXPECT_THAT(judge_nccl(nccl, test::healthy_ranks(1, 2)), IsEmpty());
 }

@@ -114,7 +114,7 @@ TEST_F(Igb, RefusesArraysOfAnotherForm) {
   refuse({"processed/paper/node_feat.npy, ", "paper__cites__paper/edge_index.npy: no such file"});
 }
 
-constexpr const char* kMetadata = R"({
+constexpr const char* kDglMetadata = R"({
   "graph_name": "mini",
   "node_type": ["paper"], "num_nodes_per_chunk": [[2, 2]],
   "edge_type": ["paper:cites:paper"], "num_edges_per_chunk": [[2, 1]],
@@ -130,7 +130,7 @@ constexpr const char* kMetadata = R"({
 class DglChunked : public testing::Test {
  protected:
   DglChunked() {
-    metadata(kMetadata);
+    metadata(kDglMetadata);
     file("e0.csv", "0 1\n2 1\n");
     file("e1.csv", "3 0\n");
     file("x0.npy", npy_bytes<float>("<f4", "(2, 2)", {1, 2, 3, 4}));
@@ -142,7 +142,7 @@ class DglChunked : public testing::Test {
   void file(const std::string& name, const std::string& bytes) { write_text(folder_ / name, bytes); }
   void metadata(const std::string& text) { file("metadata.json", text); }
   void change(const std::string& from, const std::string& to) {
-    std::string text = kMetadata;
+    std::string text = kDglMetadata;
     const std::size_t at = text.find(from);
     ASSERT_NE(at, std::string::npos) << from;
     metadata(text.replace(at, from.size(), to));

@@ -45,7 +45,7 @@ double difference(const at::Tensor& actual, const at::Tensor& expected) {
   return error.isnan().any().item<bool>() ? HUGE_VAL : error.max().item<double>() / size;
 }
 
-constexpr Pass kTraining{.key = {.seed = 3, .epoch = 1, .step = 12}, .training = true};
+constexpr Pass kTrainingPass{.key = {.seed = 3, .epoch = 1, .step = 12}, .training = true};
 
 /// What dropout multiplies the weight of every edge and head by.
 at::Tensor kept_edges(const OwnedBlock& block, const DropoutRule& rule, Count heads) {
@@ -70,13 +70,14 @@ TEST_P(HiddenGat, AgreesWithReferenceForwardAndBackward) {
   const auto model = hidden_layer(shape, dropout, residual);
   const at::Tensor weights = random_rows(shape.num_dst, shape.heads * shape.head_cols, 6);
   at::Tensor x = random_rows(shape.num_src, shape.in_cols, 1).mul_(2).requires_grad_(true);
-  const at::Tensor output = model->forward_layer(0, x, block.view(), kTraining);
+  const at::Tensor output = model->forward_layer(0, x, block.view(), kTrainingPass);
   output.mul(weights).sum().backward();
   std::vector<at::Tensor> gradients{x.grad()};
   for (at::Tensor& p : model->parameters()) gradients.push_back(p.grad()), p.mutable_grad() = at::Tensor();
 
   at::Tensor kept;
-  if (dropout > 0) kept = kept_edges(block, make_dropout(dropout, kTraining, 1, block.view()), shape.heads);
+  if (dropout > 0)
+    kept = kept_edges(block, make_dropout(dropout, kTrainingPass, 1, block.view()), shape.heads);
   at::Tensor x64 = x.detach().to(at::kDouble).requires_grad_(true);
   const at::Tensor expected =
       test::reference_gat(*model, {.heads = shape.heads, .concatenates = true}, x64, block, kept).relu();
@@ -125,7 +126,7 @@ TEST(Gat, KeepsItsBalanceWithLargeScores) {
 
 TEST(Gat, DropsEdgesAtItsRateAndByNodesAlone) {
   const OwnedBlock block = random_block({.num_dst = 3000, .num_src = 9000, .max_degree = 9, .seed = 5});
-  const DropoutRule rule = make_dropout(0.3, kTraining, 1, block.view());
+  const DropoutRule rule = make_dropout(0.3, kTrainingPass, 1, block.view());
   const at::Tensor kept = kept_edges(block, rule, 10).gt(0).to(at::kDouble);
   const double tolerance = 5 * std::sqrt(0.21 / static_cast<double>(kept.size(0)));
   EXPECT_LE(kept.mean(0).sub(0.7).abs().max().item<double>(), tolerance) << "a head's own rate";

@@ -135,15 +135,15 @@ Gradients gradients_of(BlockModel& model, const at::Tensor& x, const at::Tensor&
   return gradients;
 }
 
-struct Shape {
+struct LayerShape {
   Count num_dst, num_src, in_cols, out_cols;
   int max_degree;
 };
 
-class Layer : public testing::TestWithParam<std::tuple<const char*, Shape>> {
+class Layer : public testing::TestWithParam<std::tuple<const char*, LayerShape>> {
  protected:
   std::string kind() const { return std::get<0>(GetParam()); }
-  Shape shape() const { return std::get<1>(GetParam()); }
+  LayerShape shape() const { return std::get<1>(GetParam()); }
   OwnedBlock block(std::uint64_t seed) const {
     return random_block({.num_dst = shape().num_dst,
                          .num_src = shape().num_src,
@@ -207,9 +207,10 @@ TEST_P(Layer, GivesTheSameBitsAgain) {
 INSTANTIATE_TEST_SUITE_P(
     Shapes, Layer,
     testing::Combine(testing::Values("sage", "sage max", "gcn", "gin", "gat 1", "gat 3"),
-                     testing::Values(Shape{40, 100, 7, 5, 9}, Shape{300, 2000, 33, 16, 20},
-                                     Shape{64, 64, 130, 8, 6}, Shape{1, 1, 1, 1, 3}, Shape{10, 30, 4, 3, 0},
-                                     Shape{0, 0, 6, 4, 0}, Shape{0, 20, 6, 4, 0})));
+                     testing::Values(LayerShape{40, 100, 7, 5, 9}, LayerShape{300, 2000, 33, 16, 20},
+                                     LayerShape{64, 64, 130, 8, 6}, LayerShape{1, 1, 1, 1, 3},
+                                     LayerShape{10, 30, 4, 3, 0}, LayerShape{0, 0, 6, 4, 0},
+                                     LayerShape{0, 20, 6, 4, 0})));
 
 TEST(Aggregate, HasTheSameBitsOnAnyNumberOfThreads) {
   const OwnedBlock owned = random_block({.num_dst = 700, .num_src = 3000, .max_degree = 40, .seed = 8});

@@ -28,8 +28,6 @@ using test::expect_error;
 using test::random_graph;
 using test::RandomGraphOptions;
 
-std::size_t at(Count i) { return static_cast<std::size_t>(i); }
-
 /// The graph put together from its parts again, in original ids.
 struct Restored {
   graph::Manifest manifest;

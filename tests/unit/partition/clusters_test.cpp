@@ -19,9 +19,7 @@ using test::communities;
 using test::expect_error;
 using test::random_graph;
 
-constexpr std::int64_t kMib = 1 << 20;
-
-std::size_t at(Count i) { return static_cast<std::size_t>(i); }
+constexpr std::int64_t kMebibyte = 1 << 20;
 
 /// Nodes of a community are in one part, so that its clusters can be communities.
 std::vector<std::int32_t> parts_of_communities(Count nodes, int num_parts) {
@@ -91,7 +89,7 @@ TEST(Clusters, AreCutOnDiskNearlyAsInMemory) {
   const graph::CscGraph graph = communities(kNodes, 130'000);
   const test::TemporaryFolder folder;
   for (const int parts : {1, 2})
-    for (const std::int64_t room : {64 * kMib, kMib}) {
+    for (const std::int64_t room : {64 * kMebibyte, kMebibyte}) {
       SCOPED_TRACE(std::to_string(parts) + " parts, room " + std::to_string(room));
       const std::vector<std::int32_t> part_of = parts_of_communities(kNodes, parts);
       const AssignOptions options{.num_parts = parts, .clusters = 16};

@@ -24,8 +24,6 @@ namespace {
 using Parts = std::vector<std::int32_t>;
 using Neighbors = std::vector<std::map<std::int32_t, std::uint32_t>>;  // by node: neighbor -> weight
 
-std::size_t at(Count i) { return static_cast<std::size_t>(i); }
-
 LevelGraph to_level(const Neighbors& neighbors) {
   LevelGraph graph;
   graph.num_nodes = std::ssize(neighbors);

@@ -12,8 +12,6 @@
 namespace strata::test {
 namespace {
 
-std::size_t at(Count i) { return static_cast<std::size_t>(i); }
-
 struct Edge {
   NodeId source, target;
   EdgeId id;

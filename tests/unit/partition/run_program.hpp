@@ -13,7 +13,7 @@
 #include "support/temporary_folder.hpp"
 
 /// Runs of strata-partition as a program.
-namespace strata::partition::test {
+namespace strata::test {
 
 struct Outcome {
   int exit_code = -1;
@@ -65,4 +65,4 @@ inline Usage run_measured(std::vector<std::string> arguments) {
   return {WEXITSTATUS(status), std::int64_t{usage.ru_maxrss} * 1024};
 }
 
-}  // namespace strata::partition::test
+}  // namespace strata::test

@@ -23,8 +23,6 @@ using test::stored;
 
 constexpr std::int64_t kMib = 1 << 20;
 
-std::size_t at(Count i) { return static_cast<std::size_t>(i); }
-
 Count cut_of(const graph::CscGraph& graph, const std::vector<std::int32_t>& parts) {
   Count cut = 0;
   for (NodeId v = 0; v < graph.num_nodes; ++v)

@@ -96,7 +96,7 @@ void add_sets(const std::vector<float>& weights, int left, double probability, P
 }
 
 /// The quantile of chi-square at 1 - 1e-6 (Wilson and Hilferty). Keys are fixed, so no test can flicker.
-double bound(double degrees) {
+double chi_square_bound(double degrees) {
   const double t = 2 / (9 * degrees);
   return degrees * std::pow(1 - t + 4.7534 * std::sqrt(t), 3);
 }
@@ -127,7 +127,7 @@ void expect_fits(const std::vector<Cell>& cells) {
   }
   if (rare.expected >= 1) add(rare);
   if (used > 1) {
-    EXPECT_LT(chi_square, bound(used - 1)) << used << " cells";
+    EXPECT_LT(chi_square, chi_square_bound(used - 1)) << used << " cells";
   }
 }
 

@@ -11,12 +11,12 @@ namespace {
 constexpr Count kNodes = 4000;
 constexpr std::uint32_t kSteps = 10;
 
-struct Case {
+struct PickCase {
   Count degree;
   int fanout;
 };
 
-std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.fanout << "of" << c.degree; }
+std::ostream& operator<<(std::ostream& out, const PickCase& c) { return out << c.fanout << "of" << c.degree; }
 
 /// Every node has the same degree; edge e is position e % degree.
 test::PlainGraph regular_graph(Count degree) {
@@ -38,7 +38,7 @@ struct Inclusion {
   std::vector<std::vector<double>> pair;  // [degree][degree]
 };
 
-Inclusion count_inclusions(const Case& c) {
+Inclusion count_inclusions(const PickCase& c) {
   const test::ViewOwner owner(regular_graph(c.degree), {});
   ThreadPool pool(2);
   const auto sampler =
@@ -63,7 +63,7 @@ Inclusion count_inclusions(const Case& c) {
   return result;
 }
 
-class UniformityTest : public testing::TestWithParam<Case> {};
+class UniformityTest : public testing::TestWithParam<PickCase> {};
 
 // With k of d drawn without replacement, sum (O - E)^2 / (n p (1 - p)) * (d - 1) / d is chi-square with d - 1
 // degrees of freedom. The bound is its quantile at 1e-6 (Wilson and Hilferty); keys are fixed, so the test
@@ -101,10 +101,10 @@ TEST_P(UniformityTest, IncludesEveryPairEquallyOften) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Degrees, UniformityTest,
-                         testing::Values(Case{3, 1}, Case{3, 2}, Case{4, 3}, Case{5, 1}, Case{5, 2},
-                                         Case{6, 5}, Case{7, 3}, Case{8, 5}, Case{9, 2}, Case{9, 8},
-                                         Case{16, 5}, Case{17, 10}, Case{33, 15}, Case{100, 10},
-                                         Case{257, 5}),
+                         testing::Values(PickCase{3, 1}, PickCase{3, 2}, PickCase{4, 3}, PickCase{5, 1},
+                                         PickCase{5, 2}, PickCase{6, 5}, PickCase{7, 3}, PickCase{8, 5},
+                                         PickCase{9, 2}, PickCase{9, 8}, PickCase{16, 5}, PickCase{17, 10},
+                                         PickCase{33, 15}, PickCase{100, 10}, PickCase{257, 5}),
                          testing::PrintToStringParamName());
 
 }  // namespace

@@ -17,10 +17,10 @@
 namespace strata::train {
 namespace {
 
-constexpr Count kSeeds = 40, kClasses = 5;
+constexpr Count kSeeds = 40, kLossClasses = 5;
 
 at::Tensor some_labels() {
-  const at::Tensor labels = at::arange(kSeeds, at::kLong).mul(7).remainder(kClasses);
+  const at::Tensor labels = at::arange(kSeeds, at::kLong).mul(7).remainder(kLossClasses);
   labels[3] = -100;
   labels[17] = -1;
   return labels.to(at::kInt).unsqueeze(1);
@@ -72,14 +72,15 @@ double naive(const LossOptions& options, const at::Tensor& logits, const at::Ten
     if (label < 0) continue;
     const double s = options.label_smoothing;
     double total = 0;
-    for (Count c = 0; c < kClasses; ++c) total += std::exp(logits[i][c].item<double>());
-    for (Count c = 0; c < kClasses; ++c) {
+    for (Count c = 0; c < kLossClasses; ++c) total += std::exp(logits[i][c].item<double>());
+    for (Count c = 0; c < kLossClasses; ++c) {
       const double x = logits[i][c].item<double>();
-      const double target = (c == label ? 1 - s : 0) + (options.kind == LossKind::bce ? s / 2 : s / kClasses);
+      const double target =
+          (c == label ? 1 - s : 0) + (options.kind == LossKind::bce ? s / 2 : s / kLossClasses);
       const double log_p = x - std::log(total), yes = -std::log1p(std::exp(-x)),
                    no = -std::log1p(std::exp(x));
       if (options.kind == LossKind::bce)
-        sum -= weight(c) * (target * yes + (1 - target) * no) / kClasses;
+        sum -= weight(c) * (target * yes + (1 - target) * no) / kLossClasses;
       else
         sum -= weight(c) * target * log_p;
     }
@@ -90,8 +91,8 @@ double naive(const LossOptions& options, const at::Tensor& logits, const at::Ten
 class LossTest : public testing::TestWithParam<LossOptions> {};
 
 TEST_P(LossTest, EqualsTheNaiveSum) {
-  const Loss loss(GetParam(), kClasses, at::kCPU);
-  const at::Tensor logits = test::random_rows(kSeeds, kClasses, 3).mul_(3);
+  const Loss loss(GetParam(), kLossClasses, at::kCPU);
+  const at::Tensor logits = test::random_rows(kSeeds, kLossClasses, 3).mul_(3);
   const at::Tensor labels = some_labels(), total = at::full({}, 80.0);
   const Loss::Result result = loss(logits, labels, total);
   const double expected = naive(GetParam(), logits, labels);

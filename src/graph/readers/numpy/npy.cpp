@@ -29,7 +29,7 @@ static_assert(std::endian::native == std::endian::little, "npy files are read in
 constexpr std::string_view kMagic = "\x93NUMPY";
 constexpr std::size_t kAlignment = 64;
 
-[[noreturn]] void refuse(const std::string& origin, const std::string& what) {
+[[noreturn]] void refuse_array(const std::string& origin, const std::string& what) {
   throw InputError(fmt::format("{}: {}", origin, what),
                    "Write the array again with numpy.save (little endian, no Python objects).");
 }
@@ -42,33 +42,34 @@ class HeaderDict {
   std::string_view value(std::string_view key) const {
     const std::string quoted = fmt::format("'{}'", key);
     const std::size_t at = text_.find(quoted);
-    if (at == std::string_view::npos) refuse(origin_, fmt::format("the npy header has no '{}'", key));
+    if (at == std::string_view::npos) refuse_array(origin_, fmt::format("the npy header has no '{}'", key));
     std::size_t first = text_.find(':', at + quoted.size());
-    if (first == std::string_view::npos) refuse(origin_, "the npy header is damaged");
+    if (first == std::string_view::npos) refuse_array(origin_, "the npy header is damaged");
     first = text_.find_first_not_of(' ', first + 1);
-    if (first == std::string_view::npos) refuse(origin_, "the npy header is damaged");
+    if (first == std::string_view::npos) refuse_array(origin_, "the npy header is damaged");
     return text_.substr(first);
   }
 
   std::string_view descr() const {
     const std::string_view text = value("descr");
-    if (text.front() != '\'') refuse(origin_, "structured arrays are not supported");
+    if (text.front() != '\'') refuse_array(origin_, "structured arrays are not supported");
     const std::size_t end = text.find('\'', 1);
-    if (end == std::string_view::npos) refuse(origin_, "the npy header is damaged");
+    if (end == std::string_view::npos) refuse_array(origin_, "the npy header is damaged");
     return text.substr(1, end - 1);
   }
 
   bool fortran_order() const {
     const std::string_view text = value("fortran_order");
     if (!text.starts_with("True") && !text.starts_with("False"))
-      refuse(origin_, "the npy header has no valid fortran_order");
+      refuse_array(origin_, "the npy header has no valid fortran_order");
     return text.starts_with("True");
   }
 
   std::vector<Count> shape() const {
     std::string_view text = value("shape");
     const std::size_t end = text.find(')');
-    if (text.front() != '(' || end == std::string_view::npos) refuse(origin_, "the npy header has no shape");
+    if (text.front() != '(' || end == std::string_view::npos)
+      refuse_array(origin_, "the npy header has no shape");
     text = text.substr(1, end - 1);
     std::vector<Count> extents;
     while (!text.empty()) {
@@ -77,7 +78,7 @@ class HeaderDict {
       text.remove_prefix(static_cast<std::size_t>(next - text.data()));
       const bool more = text.starts_with(',');
       if (error != std::errc{} || extent < 0 || (!more && !text.empty()))
-        refuse(origin_, "the npy header has no valid shape");
+        refuse_array(origin_, "the npy header has no valid shape");
       extents.push_back(extent);
       text.remove_prefix(std::min(text.find_first_not_of(' ', more ? 1 : 0), text.size()));
     }
@@ -97,8 +98,8 @@ struct ItemType {
 ItemType parse_descr(const std::string& origin, std::string_view descr) {
   const bool known_order = descr.size() >= 3 && (descr[0] == '<' || descr[0] == '|' || descr[0] == '=');
   if (!known_order)
-    refuse(origin,
-           fmt::format("type '{}' is not supported (big endian or Python objects)", printable(descr)));
+    refuse_array(origin,
+                 fmt::format("type '{}' is not supported (big endian or Python objects)", printable(descr)));
   const char kind = descr[1];
   int bytes = 0;
   const char* const end = descr.data() + descr.size();
@@ -107,7 +108,7 @@ ItemType parse_descr(const std::string& origin, std::string_view descr) {
   const bool is_int = (kind == 'i' || kind == 'u') && (bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8);
   const bool is_word = kind == 'S' && bytes >= 1 && bytes <= 64;
   if (!is_float && !is_int && !is_word && !(kind == 'b' && bytes == 1))
-    refuse(origin, fmt::format("type '{}' is not supported", printable(descr)));
+    refuse_array(origin, fmt::format("type '{}' is not supported", printable(descr)));
   return {.kind = kind, .bytes = bytes};
 }
 
@@ -115,7 +116,7 @@ std::size_t payload_bytes(const NpyArray& array) {
   std::size_t bytes = static_cast<std::size_t>(array.item_bytes);
   for (const Count extent : array.shape)
     if (__builtin_mul_overflow(bytes, static_cast<std::size_t>(extent), &bytes))
-      refuse(array.origin, fmt::format("shape {} overflows 64 bits", array.shape_text()));
+      refuse_array(array.origin, fmt::format("shape {} overflows 64 bits", array.shape_text()));
   return bytes;
 }
 
@@ -210,16 +211,17 @@ std::string NpyArray::shape_text() const {
 
 NpyHeader parse_npy_header(const std::string& origin, std::span<const std::byte> bytes) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (text.empty()) refuse(origin, "empty file (0 bytes); an empty array has a header, too");
-  if (!text.starts_with(kMagic)) refuse(origin, "not a npy file (wrong magic)");
-  if (text.size() < 12) refuse(origin, "truncated: the npy header is incomplete");
+  if (text.empty()) refuse_array(origin, "empty file (0 bytes); an empty array has a header, too");
+  if (!text.starts_with(kMagic)) refuse_array(origin, "not a npy file (wrong magic)");
+  if (text.size() < 12) refuse_array(origin, "truncated: the npy header is incomplete");
   const int major = static_cast<unsigned char>(text[6]);
-  if (major < 1 || major > 3) refuse(origin, fmt::format("npy version {} is not known (1 to 3 are)", major));
+  if (major < 1 || major > 3)
+    refuse_array(origin, fmt::format("npy version {} is not known (1 to 3 are)", major));
   const std::size_t length_bytes = major == 1 ? 2 : 4;
   std::size_t length = 0;
   std::memcpy(&length, text.data() + 8, length_bytes);
   const std::size_t start = 8 + length_bytes + length;
-  if (start > text.size()) refuse(origin, "truncated: the npy header is incomplete");
+  if (start > text.size()) refuse_array(origin, "truncated: the npy header is incomplete");
 
   const HeaderDict dict(origin, text.substr(8 + length_bytes, length));
   const ItemType item = parse_descr(origin, dict.descr());

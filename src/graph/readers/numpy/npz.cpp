@@ -25,7 +25,7 @@ constexpr std::uint32_t kSeeZip64 = 0xffffffff;
 constexpr std::size_t kEndBytes = 22, kEnd64LocatorBytes = 20, kEnd64Bytes = 56, kCentralBytes = 46,
                       kLocalBytes = 30;
 
-[[noreturn]] void refuse(const std::string& path, const std::string& what) {
+[[noreturn]] void refuse_archive(const std::string& path, const std::string& what) {
   throw InputError(fmt::format("{}: {}", path, what),
                    "Copy or download the file again, or write it with numpy.savez.");
 }
@@ -43,7 +43,7 @@ class Fields {
   }
   std::span<const std::byte> range(std::uint64_t offset, std::uint64_t count) const {
     if (offset > bytes_.size() || count > bytes_.size() - offset)
-      refuse(path_, "truncated or damaged zip archive");
+      refuse_archive(path_, "truncated or damaged zip archive");
     return bytes_.subspan(offset, count);
   }
   std::uint64_t size() const { return bytes_.size(); }
@@ -55,13 +55,13 @@ class Fields {
 };
 
 std::uint64_t find_end(const Fields& file) {
-  if (file.size() < kEndBytes) refuse(file.path(), "not a zip archive, or truncated");
+  if (file.size() < kEndBytes) refuse_archive(file.path(), "not a zip archive, or truncated");
   const std::uint64_t last = file.size() - kEndBytes;
   const std::uint64_t first = last > 0xffff ? last - 0xffff : 0;
   for (std::uint64_t at = last + 1; at-- > first;) {  // only a comment may follow
     if (file.at<std::uint32_t>(at) == kEnd && file.at<std::uint16_t>(at + 20) == last - at) return at;
   }
-  refuse(file.path(), "not a zip archive, or truncated");
+  refuse_archive(file.path(), "not a zip archive, or truncated");
 }
 
 /// `end` is the end of the directory.
@@ -74,7 +74,7 @@ DirectoryPlace find_directory(const Fields& file) {
   if (end >= kEnd64LocatorBytes && file.at<std::uint32_t>(end - kEnd64LocatorBytes) == kEnd64Locator) {
     const auto end64 = file.at<std::uint64_t>(end - kEnd64LocatorBytes + 8);
     if (file.range(end64, kEnd64Bytes).empty() || file.at<std::uint32_t>(end64) != kEnd64)
-      refuse(file.path(), "damaged zip64 archive");
+      refuse_archive(file.path(), "damaged zip64 archive");
     return {.offset = file.at<std::uint64_t>(end64 + 48),
             .bytes = file.at<std::uint64_t>(end64 + 40),
             .entries = file.at<std::uint64_t>(end64 + 32),
@@ -92,7 +92,8 @@ DirectoryPlace find_directory(const Fields& file) {
 void check_stated_size(const std::string& origin, std::uint64_t packed, std::uint64_t bytes) {
   constexpr std::uint64_t kMostPerByte = 1032;
   if (bytes / kMostPerByte > packed)
-    refuse(origin, fmt::format("damaged: {} deflated bytes cannot hold the stated {}", packed, bytes));
+    refuse_archive(origin,
+                   fmt::format("damaged: {} deflated bytes cannot hold the stated {}", packed, bytes));
 }
 
 void check_memory(const std::string& origin, std::uint64_t bytes) {
@@ -139,7 +140,7 @@ class Inflater {
     std::byte more{};
     read({&more, 1});
     if (total_ != stated_bytes || state_ != Z_STREAM_END)
-      refuse(origin_, "damaged: the member does not inflate to its stated size");
+      refuse_archive(origin_, "damaged: the member does not inflate to its stated size");
   }
 
  private:
@@ -230,7 +231,7 @@ class ZipDirectory {
     std::uint64_t at = place.offset;
     for (std::uint64_t entry = 0; entry < place.entries; ++entry) at = read_entry(file, at, archive);
     if (at != place.end || at - place.offset != place.bytes || place.entries != place.entries_here)
-      refuse(file.path(), "damaged zip directory");
+      refuse_archive(file.path(), "damaged zip directory");
   }
 
  private:
@@ -240,7 +241,7 @@ class ZipDirectory {
 
   static std::uint64_t read_entry(const Fields& file, std::uint64_t at, NpzFile& archive) {
     if (file.range(at, kCentralBytes).empty() || file.at<std::uint32_t>(at) != kCentralEntry)
-      refuse(file.path(), "damaged zip directory");
+      refuse_archive(file.path(), "damaged zip directory");
     const auto name_bytes = file.at<std::uint16_t>(at + 28), extra_bytes = file.at<std::uint16_t>(at + 30),
                comment_bytes = file.at<std::uint16_t>(at + 32);
     Sizes sizes{.bytes = file.at<std::uint32_t>(at + 24),
@@ -255,7 +256,7 @@ class ZipDirectory {
                                  .method = file.at<std::uint16_t>(at + 10)};
     if (name.ends_with(".npy")) name.resize(name.size() - 4);
     if (!archive.members_.emplace(name, member).second)
-      refuse(file.path(), fmt::format("two arrays are called '{}'", printable(name)));
+      refuse_archive(file.path(), fmt::format("two arrays are called '{}'", printable(name)));
     return at + kCentralBytes + name_bytes + extra_bytes + comment_bytes;
   }
 
@@ -267,12 +268,12 @@ class ZipDirectory {
   /// Where a member's bytes begin, after its own header.
   static std::uint64_t data_start(const Fields& file, std::uint64_t header, const std::string& name) {
     if (file.range(header, kLocalBytes).empty() || file.at<std::uint32_t>(header) != kLocalHeader)
-      refuse(file.path(), "damaged zip archive");
+      refuse_archive(file.path(), "damaged zip archive");
     const auto name_bytes = file.at<std::uint16_t>(header + 26),
                extra_bytes = file.at<std::uint16_t>(header + 28);
     if (text(file, header + kLocalBytes, name_bytes) != name)
-      refuse(file.path(),
-             fmt::format("damaged zip archive: '{}' has another name in the directory", printable(name)));
+      refuse_archive(file.path(), fmt::format("damaged zip archive: '{}' has another name in the directory",
+                                              printable(name)));
     return header + kLocalBytes + name_bytes + extra_bytes;
   }
 
@@ -283,18 +284,18 @@ class ZipDirectory {
     while (at + 4 <= end) {
       const auto tag = file.at<std::uint16_t>(at), size = file.at<std::uint16_t>(at + 2);
       const std::uint64_t field_end = at + 4u + size;
-      if (field_end > end) refuse(file.path(), "damaged zip directory");
+      if (field_end > end) refuse_archive(file.path(), "damaged zip directory");
       if (tag == 1) read_zip64(file, at + 4, field_end, sizes);
       at = field_end;
     }
     for (const std::uint64_t value : {sizes.bytes, sizes.packed_bytes, sizes.local_header})
-      if (value == kSeeZip64) refuse(file.path(), "damaged zip directory: a zip64 field is missing");
+      if (value == kSeeZip64) refuse_archive(file.path(), "damaged zip directory: a zip64 field is missing");
   }
 
   static void read_zip64(const Fields& file, std::uint64_t at, std::uint64_t end, Sizes& sizes) {
     for (std::uint64_t* value : {&sizes.bytes, &sizes.packed_bytes, &sizes.local_header}) {
       if (*value != kSeeZip64) continue;
-      if (at + 8 > end) refuse(file.path(), "damaged zip directory: a zip64 field is missing");
+      if (at + 8 > end) refuse_archive(file.path(), "damaged zip directory: a zip64 field is missing");
       *value = file.at<std::uint64_t>(at);
       at += 8;
     }
@@ -328,9 +329,9 @@ std::span<const std::byte> NpzFile::packed(const std::string& name) const {
   const Member& wanted = member(name);
   const std::string origin = fmt::format("{}:{}", path_, name);
   if (wanted.method != 0 && wanted.method != 8)
-    refuse(origin, fmt::format("compression method {} is not supported", wanted.method));
+    refuse_archive(origin, fmt::format("compression method {} is not supported", wanted.method));
   if (wanted.method == 0 && wanted.bytes != wanted.packed_bytes)
-    refuse(origin, "damaged: its two sizes differ");
+    refuse_archive(origin, "damaged: its two sizes differ");
   const auto bytes = Fields(path_, {data_, size_}).range(wanted.start, wanted.packed_bytes);
   if (wanted.method == 8) check_stated_size(origin, bytes.size(), wanted.bytes);
   return bytes;
@@ -356,7 +357,7 @@ NpyArray NpzFile::array(const std::string& name, ThreadPool* pool, ScratchStore*
     }
     checksum = scratch != nullptr ? checksum_in_pieces(bytes, *scratch) : checksum_of(bytes, pool);
   }
-  if (checksum != wanted.checksum) refuse(origin, "damaged: wrong checksum");
+  if (checksum != wanted.checksum) refuse_archive(origin, "damaged: wrong checksum");
   return parse_npy(origin, bytes, std::move(keep_alive), scratch);
 }
 

@@ -46,7 +46,7 @@ struct Times {
 };
 
 /// The edges of a block.
-struct Piece {
+struct EdgesPiece {
   std::vector<NodeId> pairs;
   std::vector<std::string> words;  ///< instead of pairs, for ids=string
   std::vector<float> weights;
@@ -78,9 +78,9 @@ class EdgeListReader {
   Graph read() {
     find_layout();
     LineBlocks blocks(source_.place, block_bytes_within(assembly_.scratch, pool_));
-    parse_blocks<Piece>(
-        blocks, pool_, [this](const Block& block, Piece& piece) { parse(block, piece); },
-        [&](Piece& piece) { take(piece, blocks.share_read()); });
+    parse_blocks<EdgesPiece>(
+        blocks, pool_, [this](const Block& block, EdgesPiece& piece) { parse(block, piece); },
+        [&](EdgesPiece& piece) { take(piece, blocks.share_read()); });
     if (source_.time_column) tell_times();
     number_nodes();
     Graph graph;
@@ -145,7 +145,7 @@ class EdgeListReader {
     return names;
   }
 
-  void parse(const Block& block, Piece& piece) const {
+  void parse(const Block& block, EdgesPiece& piece) const {
     const std::string_view text =
         block.offset == 0 ? without_byte_order_mark(block.text) : std::string_view(block.text);
     Lines lines(text);
@@ -157,7 +157,7 @@ class EdgeListReader {
     }
   }
 
-  void parse_line(std::string_view line, const Place& place, Piece& piece) const {
+  void parse_line(std::string_view line, const Place& place, EdgesPiece& piece) const {
     FieldsOfLine fields(line, layout_.separator, place);
     std::optional<std::string_view> source, destination, weight, time;
     Count column = 0;
@@ -182,7 +182,7 @@ class EdgeListReader {
   }
 
   void take_ids(std::string_view source, std::string_view destination, const Place& place,
-                Piece& piece) const {
+                EdgesPiece& piece) const {
     for (const std::string_view id : {source, destination}) {
       if (source_.ids == Ids::string) {
         place.require_utf8(id);
@@ -209,7 +209,7 @@ class EdgeListReader {
     return wanted;
   }
 
-  static void take_weight(std::string_view field, const Place& place, Piece& piece) {
+  static void take_weight(std::string_view field, const Place& place, EdgesPiece& piece) {
     const auto weight = number_of<float>(field, place, "weight");
     if (!is_edge_weight(weight))
       place.refuse(fmt::format("weight {} is negative or not finite", field),
@@ -217,7 +217,7 @@ class EdgeListReader {
     piece.weights.push_back(weight);
   }
 
-  void take(Piece& piece, double share_read) {
+  void take(EdgesPiece& piece, double share_read) {
     if (source_.ids == Ids::sparse)
       for (NodeId& id : piece.pairs) id = numbering_.number_of(id);
     for (const std::string& word : piece.words) piece.pairs.push_back(numbering_.number_of(word));

@@ -26,7 +26,7 @@ struct Header {
   Count line = 0;  ///< of the sizes
 };
 
-struct Piece {
+struct EntriesPiece {
   std::vector<NodeId> pairs;
   std::vector<float> weights;
 };
@@ -44,9 +44,9 @@ class MatrixMarketReader {
   Graph read() {
     read_header();
     LineBlocks blocks(source_.place, block_bytes_within(assembly_.scratch, pool_));
-    parse_blocks<Piece>(
-        blocks, pool_, [this](const Block& block, Piece& piece) { parse(block, piece); },
-        [&](Piece& piece) {
+    parse_blocks<EntriesPiece>(
+        blocks, pool_, [this](const Block& block, EntriesPiece& piece) { parse(block, piece); },
+        [&](EntriesPiece& piece) {
           edges_.append(piece.pairs, blocks.share_read());
           weights_.append(piece.weights);
         });
@@ -120,7 +120,7 @@ class MatrixMarketReader {
     header_.line = place.line;
   }
 
-  void parse(const Block& block, Piece& piece) const {
+  void parse(const Block& block, EntriesPiece& piece) const {
     Lines lines(block.text);
     Count number = block.line;
     for (std::string_view line; lines.next(line); ++number) {
@@ -130,7 +130,7 @@ class MatrixMarketReader {
     }
   }
 
-  void parse_entry(std::string_view line, const Place& place, Piece& piece) const {
+  void parse_entry(std::string_view line, const Place& place, EntriesPiece& piece) const {
     FieldsOfLine fields(line, " ", place);
     for (const char* const what : {"row", "column"}) {
       const auto field = fields.next();
@@ -145,7 +145,7 @@ class MatrixMarketReader {
     if (fields.next()) place.refuse("more numbers than an entry has");
   }
 
-  void take_value(std::optional<std::string_view> field, const Place& place, Piece& piece) const {
+  void take_value(std::optional<std::string_view> field, const Place& place, EntriesPiece& piece) const {
     if (!field) place.refuse("an entry without a value");
     const auto value = number_of<float>(*field, place, "value");
     if (source_.ignore_values) return;

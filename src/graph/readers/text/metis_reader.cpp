@@ -29,7 +29,7 @@ struct Header {
 };
 
 /// The entries of a block. Destinations count from the block's first node.
-struct Piece {
+struct NodesPiece {
   Count nodes = 0;
   std::vector<NodeId> pairs;
   std::vector<float> weights;
@@ -52,9 +52,9 @@ class MetisReader {
   Graph read() {
     read_header();
     LineBlocks blocks(source_.place, block_bytes_within(assembly_.scratch, pool_));
-    parse_blocks<Piece>(
-        blocks, pool_, [this](const Block& block, Piece& piece) { parse(block, piece); },
-        [&](Piece& piece) { take(piece, blocks.share_read()); });
+    parse_blocks<NodesPiece>(
+        blocks, pool_, [this](const Block& block, NodesPiece& piece) { parse(block, piece); },
+        [&](NodesPiece& piece) { take(piece, blocks.share_read()); });
     check_counts();
     if (header_.sizes) spdlog::warn("{}: sizes of nodes are checked but not used", path_);
     Graph graph;
@@ -132,7 +132,7 @@ class MetisReader {
     return count;
   }
 
-  void parse(const Block& block, Piece& piece) const {
+  void parse(const Block& block, NodesPiece& piece) const {
     Lines lines(block.text);
     Count number = block.line;
     for (std::string_view line; lines.next(line); ++number) {
@@ -144,7 +144,7 @@ class MetisReader {
     }
   }
 
-  void parse_node(std::string_view line, const Place& place, Piece& piece) const {
+  void parse_node(std::string_view line, const Place& place, NodesPiece& piece) const {
     FieldsOfLine fields(line, " ", place);
     if (header_.sizes) {
       const auto size = fields.next();
@@ -166,7 +166,7 @@ class MetisReader {
   }
 
   /// A blank line may follow the last node, which take_node_weights() knows.
-  void parse_node_weights(FieldsOfLine& fields, const Place& place, Piece& piece) const {
+  void parse_node_weights(FieldsOfLine& fields, const Place& place, NodesPiece& piece) const {
     const std::size_t end = piece.node_weights.size() + static_cast<std::size_t>(node_weights_.kinds);
     while (piece.node_weights.size() < end) {
       const auto field = fields.next();
@@ -177,10 +177,10 @@ class MetisReader {
                      "Divide the weights of all nodes.");
       piece.node_weights.push_back(static_cast<std::int32_t>(weight));
     }
-    piece.node_weights.resize(end, Piece::kNone);
+    piece.node_weights.resize(end, NodesPiece::kNone);
   }
 
-  void take(Piece& piece, double share_read) {
+  void take(NodesPiece& piece, double share_read) {
     if (nodes_read_ + piece.nodes > header_.nodes) refuse_further_lines(piece);
     take_node_weights(piece);
     for (std::size_t i = 1; i < piece.pairs.size(); i += 2) piece.pairs[i] += nodes_read_;
@@ -189,10 +189,10 @@ class MetisReader {
     nodes_read_ += piece.nodes;
   }
 
-  void take_node_weights(Piece& piece) {
+  void take_node_weights(NodesPiece& piece) {
     const auto kinds = static_cast<std::size_t>(node_weights_.kinds);
     piece.node_weights.resize(static_cast<std::size_t>(piece.nodes) * kinds);
-    const auto missing = std::ranges::find(piece.node_weights, Piece::kNone);
+    const auto missing = std::ranges::find(piece.node_weights, NodesPiece::kNone);
     if (missing != piece.node_weights.end())
       Place{path_, piece.lines[static_cast<std::size_t>(missing - piece.node_weights.begin()) / kinds]}
           .refuse(fmt::format("a node without its {} weights", kinds),
@@ -202,7 +202,7 @@ class MetisReader {
   }
 
   /// Blank lines may follow the last node.
-  void refuse_further_lines(Piece& piece) const {
+  void refuse_further_lines(NodesPiece& piece) const {
     const Count allowed = header_.nodes - nodes_read_;
     for (std::size_t i = 1; i < piece.pairs.size(); i += 2)
       if (piece.pairs[i] >= allowed)

@@ -23,7 +23,7 @@ class ScratchFolder {
     return std::filesystem::is_directory(memory) ? memory : std::filesystem::temp_directory_path();
   }
 
-  test::TemporaryFolder folder_{parent()};
+  test::TemporaryFolder folder_{parent(), "fuzz"};  // tests look for what strata left in shared memory
 };
 
 }  // namespace strata::fuzz

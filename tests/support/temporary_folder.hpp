@@ -11,8 +11,9 @@ namespace strata::test {
 /// A folder of its own, removed with all that is in it. An owner.
 class TemporaryFolder {
  public:
-  explicit TemporaryFolder(const std::filesystem::path& parent = std::filesystem::temp_directory_path()) {
-    std::string pattern = (parent / "strata-test-XXXXXX").string();
+  explicit TemporaryFolder(const std::filesystem::path& parent = std::filesystem::temp_directory_path(),
+                           const std::string& name = "strata-test") {
+    std::string pattern = (parent / (name + "-XXXXXX")).string();
     if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("no temporary folder");
     path_ = pattern;
   }

@@ -15,7 +15,7 @@ constexpr std::size_t kLine = 64;  // bytes of a cache line
 // prefetched lines; requests beyond the core's fill buffers wait in order
 constexpr std::size_t kLinesAhead = 64;
 
-/// How many rows to prefetch_row: 16 of up to 256 bytes, 8 of 512 bytes, 4 of 1 KiB and more.
+/// How many rows to prefetch: 16 of up to 256 bytes, 8 of 512 bytes, 4 of 1 KiB and more.
 std::size_t rows_ahead(std::size_t row_bytes) {
   constexpr std::size_t kLeast = 4, kMost = 16;
   return std::clamp(kLinesAhead / ((row_bytes + kLine - 1) / kLine), kLeast, kMost);

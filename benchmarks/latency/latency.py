@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Steps on links of different latency, with three batches in flight and with as many as strata-train chooses.
 
-    latency.py [--latencies 10,200,1000] [--ranks 2] [--rounds 3] [--graph SPEC] [-- OPTIONS OF strata-train]
+    latency.py [--device cpu|cuda] [--latencies 10,200,1000] [--ranks 2] [--rounds 3] [--graph SPEC] [-- OPTIONS OF strata-train]
 
-Each rank is a virtual machine of this host. tests/support/slow_link.c lets every message arrive late by the given microseconds; a thread
-that waits sleeps. All cases take turns, in rounds, and every second round goes backwards. The table has the median step of a case, and the
-median, smallest and largest of its ratios to the first latency with as many batches in flight in the same round. Needs the built programs
+Each rank is a virtual machine of this host, and every message arrives late by the given microseconds (tests/support/slow_link.c): those of
+MPI on the CPU, where a thread that waits sleeps, and with --device cuda those of NCCL, which goes through sockets. With cuda each rank has a
+GPU. All cases take turns, in rounds, and every second round goes backwards. The table has the median step of a case, and the median,
+smallest and largest of its ratios to the first latency with as many batches in flight in the same round. Needs the built programs
 (STRATA_BIN, or build/cuda/bin, or build/cpu/bin) and the target strata_slow_link.
 """
 import argparse
@@ -20,28 +21,40 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from programs import Failed, bin_folder, finished  # noqa: E402
 
-GRAPH = 'planted:parts=6,within=0.9,nodes=300000,edges=6000000,features=64,classes=16,train=60000,seed=1'
-OPTIONS = ['--fanouts', '10,5', '--hidden', '64', '--batch-size', '256']
+GRAPHS = {'cpu': 'planted:parts=6,within=0.9,nodes=300000,edges=6000000,features=64,classes=16,train=60000,seed=1',
+          'cuda': 'planted:papers100M,nodes=4000000,parts=2,within=0.95'}
+OPTIONS = {'cpu': ['--fanouts', '10,5', '--eval-fanouts', '1,1', '--hidden', '64', '--batch-size', '256'],
+           'cuda': ['--fanouts', '15,10,5', '--eval-fanouts', '1,1,1', '--hidden', '256', '--batch-size', '1024', '--precision', 'tf32']}
 IN_FLIGHT = ['3', 'auto']
+# NCCL goes through sockets, even between GPUs of a host.
+SOCKETS = dict(NCCL_P2P_DISABLE='1', NCCL_SHM_DISABLE='1', NCCL_IB_DISABLE='1', NCCL_SOCKET_IFNAME='lo')
 
 
-def train(arguments, latency, in_flight, folder):
+def slow_network(device, latency):
+    """The environment in which messages arrive late."""
     slow_link = bin_folder().parent / 'lib/libstrata_slow_link.so'
     if not slow_link.exists():
         sys.exit(f'{slow_link} is not there; run launch/build strata_slow_link')
+    preload = dict(LD_PRELOAD=str(slow_link))
+    return preload | (dict(SOCKETS, STRATA_SLOW_SOCKETS_US=latency) if device == 'cuda' else dict(STRATA_SLOW_LINK_US=latency))
+
+
+def train(arguments, latency, in_flight, folder):
     output = pathlib.Path(folder) / 'run'
-    environment = dict(os.environ, LD_PRELOAD=str(slow_link), STRATA_SLOW_LINK_US=latency, OMPI_ALLOW_RUN_AS_ROOT='1',
-                       OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1', OMPI_MCA_btl_vader_single_copy_mechanism='none', OMPI_MCA_mpi_yield_when_idle='1')
-    command = ['mpirun', '-n', arguments.ranks, '--oversubscribe', '--bind-to', 'none', '-x', 'LD_PRELOAD', '-x', 'STRATA_SLOW_LINK_US',
-               bin_folder() / 'strata-train', '--graph', arguments.graph, '--device', 'cpu', '--ranks-per-machine', 1, '--replicate-graph', 'off',
-               '--halo-cache', 0, '--epochs', 4, '--eval-every', 0, '--eval-fanouts', '1,1', '--checkpoint-every', 0, '--output', output,
-               '--overwrite', '--log-level', 'warn', '--batches-in-flight', in_flight, *OPTIONS, *arguments.options]
+    added = slow_network(arguments.device, latency)
+    environment = dict(os.environ, **added, OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1',
+                       OMPI_MCA_btl_vader_single_copy_mechanism='none', OMPI_MCA_mpi_yield_when_idle='1')
+    command = ['mpirun', '-n', arguments.ranks, '--oversubscribe', '--bind-to', 'none', *[word for name in added for word in ('-x', name)],
+               bin_folder() / 'strata-train', '--graph', arguments.graph, '--device', arguments.device, '--ranks-per-machine', 1,
+               '--replicate-graph', 'off', '--halo-cache', 0, '--epochs', 4, '--eval-every', 0, '--checkpoint-every', 0, '--output', output,
+               '--overwrite', '--log-level', 'warn', '--batches-in-flight', in_flight, *OPTIONS[arguments.device], *arguments.options]
     try:
         finished(command, environment)
     except Failed as failure:
         sys.exit(f'{latency} us, {in_flight} in flight: {failure}')
     records = [json.loads(line) for line in (output / 'metrics.jsonl').read_text().splitlines()]
-    return {'round': next(r for r in records if r['type'] == 'run')['link']['round_seconds'],
+    link = 'gpu_link' if arguments.device == 'cuda' else 'link'
+    return {'round': next(r for r in records if r['type'] == 'run')[link]['round_seconds'],
             'step': statistics.median(r['seconds'] / r['steps'] for r in records if r['type'] == 'epoch' and r['epoch'] > 1),
             'batches': [r for r in records if r['type'] == 'traffic'][-1]['batches_in_flight']}
 
@@ -65,11 +78,13 @@ def cell(of_case, of_first):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--device', choices=list(GRAPHS), default='cpu')
     parser.add_argument('--latencies', default='10,200,1000', help='microseconds')
     parser.add_argument('--ranks', type=int, default=2)
     parser.add_argument('--rounds', type=int, default=3)
-    parser.add_argument('--graph', default=GRAPH)
+    parser.add_argument('--graph')
     arguments, options = parser.parse_known_args()
+    arguments.graph = arguments.graph or GRAPHS[arguments.device]
     arguments.options = [option for option in options if option != '--']
     with tempfile.TemporaryDirectory(prefix='strata-latency-') as folder:
         runs = measure(arguments, folder)

@@ -66,6 +66,7 @@ class CudaDirectRows final : public DirectRows {
   const LocalRows& local_;
   comm::DeviceExchange& wire_;
   comm::LaunchOrder* order_;
+  comm::LaunchOrder::Turn turn_;
   Device device_;
   NodeId end_of_machine_;
   DType sent_type_;
@@ -90,6 +91,7 @@ CudaDirectRows::CudaDirectRows(const LocalRows& local, const RowExchangeContext&
     : local_(local),
       wire_(*exchange.on_devices),
       order_(exchange.order),
+      turn_(exchange.turn()),
       device_(device),
       end_of_machine_(exchange.machine_offsets[static_cast<std::size_t>(exchange.machine) + 1]),
       sent_type_(local.sent_type(exchange)),
@@ -167,12 +169,12 @@ bool CudaDirectRows::fetch(const FetchedIds& ids, float* out, const cuda::Stream
   local_.gather(local_ids_.data(), ids.count, out, stream);
   gathered_.record(stream);
 
-  if (order_ != nullptr) order_->begin_exchange(comm::LaunchOrder::Exchange::fetch, stream_);
+  if (order_ != nullptr) order_->begin_exchange(turn_, stream_);
   stream_.wait(located_);
   sending_.record(stream_);
   bring();
   arrived_.record(stream_);
-  if (order_ != nullptr) order_->end_exchange(comm::LaunchOrder::Exchange::fetch, stream_);
+  if (order_ != nullptr) order_->end_exchange(turn_, stream_);
 
   stream.wait(arrived_);
   local_.place({.rows = arrived_rows_.data(),

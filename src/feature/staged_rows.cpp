@@ -257,7 +257,7 @@ void StagedRows::fetch_on_devices(const Requests& requests, Count rounds, const 
     place_round(requests, round, device_arrived_.data(), wanted);
   }
   if (rounds == 0) begin_exchange();
-  if (exchange_.order != nullptr) exchange_.order->end_exchange(comm::LaunchOrder::Exchange::fetch, serving_);
+  if (exchange_.order != nullptr) exchange_.order->end_exchange(exchange_.turn(), serving_);
   exchanging_ = rounds > 0;
 }
 
@@ -272,8 +272,7 @@ void StagedRows::take_device_times() {
 }
 
 void StagedRows::begin_exchange() {
-  if (exchange_.order != nullptr)
-    exchange_.order->begin_exchange(comm::LaunchOrder::Exchange::fetch, serving_);
+  if (exchange_.order != nullptr) exchange_.order->begin_exchange(exchange_.turn(), serving_);
   sending_.record(serving_);
 }
 

@@ -172,7 +172,7 @@ struct NodeLoader::State : GraphReader {
     check_epoch(ranks(), epoch);
     pipeline->end();
     if (pipeline->wants_step_times() && steps_taken > 0) {
-      pipeline->choose_in_flight(pipeline->take_times(), caller_seconds, steps_taken);
+      pipeline->note_step_times(pipeline->take_times(), caller_seconds, steps_taken);
       steps_taken = 0;
     }
     caller_seconds = 0;

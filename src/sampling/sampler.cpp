@@ -115,7 +115,11 @@ MiniBatch blocks_of(const MiniBatchBuffers& buffers, const SamplerOptions& optio
 }
 
 ExchangeReport& ExchangeReport::operator+=(const ExchangeReport& other) {
-  for (std::size_t hop = 0; hop < traffic.size(); ++hop) {
+  const std::size_t hops = std::max(traffic.size(), other.traffic.size());
+  for (auto* numbers : {&frontier_nodes, &remote_nodes, &cached_nodes, &hop_bytes, &largest_requests})
+    numbers->resize(hops);
+  traffic.resize(hops);
+  for (std::size_t hop = 0; hop < other.traffic.size(); ++hop) {
     frontier_nodes[hop] += other.frontier_nodes[hop];
     remote_nodes[hop] += other.remote_nodes[hop];
     cached_nodes[hop] += other.cached_nodes[hop];

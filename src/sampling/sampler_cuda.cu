@@ -27,6 +27,7 @@ class CudaSampler final : public MiniBatchSampler {
       : view_(view),
         options_(options),
         order_(exchange.order),
+        turn_(exchange.turn()),
         staged_(exchange, options, view.device),
         hops_(view, options_, staged_.active()),
         scratch_free_(view.device) {
@@ -134,12 +135,11 @@ class CudaSampler final : public MiniBatchSampler {
 
   // The wire is not thread safe, and a recording calls it, too: both have to await their turn.
   void run_directly(BufferSet& set, const cuda::Stream& stream) {
-    using Exchange = comm::LaunchOrder::Exchange;
-    if (order_ != nullptr) order_->begin_exchange(Exchange::sample, stream);
+    if (order_ != nullptr) order_->begin_exchange(turn_, stream);
     direct_->begin(set.device_counts().overflow);
     run(set, {direct_.get(), false}, stream);
     direct_->count_batch();
-    if (order_ != nullptr) order_->end_exchange(Exchange::sample, stream);
+    if (order_ != nullptr) order_->end_exchange(turn_, stream);
   }
 
   void begin(std::span<const NodeId> seeds, const BatchKey& key, BufferSet& set,
@@ -186,6 +186,7 @@ class CudaSampler final : public MiniBatchSampler {
   const store::GraphView& view_;
   SamplerOptions options_;
   comm::LaunchOrder* order_;
+  comm::LaunchOrder::Turn turn_;
   StagedExchange<Id> staged_;
   std::unique_ptr<DirectExchange<Id>> direct_;  // null: requests pass through the host
   DeviceHops<Id> hops_;

@@ -10,6 +10,7 @@
 #include "run_caches.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/log.hpp"
+#include "tuning/device_mix.hpp"
 
 namespace strata::train {
 namespace {
@@ -42,6 +43,7 @@ PipelineOptions pipeline_options(const Session& session) {
           .neighbor_exchange = config.neighbor_exchange,
           .rows_in_bf16 = config.row_exchange_precision == RowPrecision::bf16,
           .batches_in_flight = static_cast<int>(std::max<Count>(0, config.batches_in_flight)),
+          .may_overlap_launches = !gives_sm_split(config),
           .missing_label = missing_label(session.graph.manifest()),
           .trace = session.trace.get()};
 }
@@ -59,7 +61,8 @@ bool replays(CudaGraphs requested, bool pads) {
 
 /// Its launches take their places among the pipeline's.
 std::unique_ptr<comm::AllReducer> make_reducer(const RunContext& context, Pipeline& pipeline) {
-  auto reducer = comm::make_all_reducer(context.communicator(), context.topology, context.device);
+  auto reducer = comm::make_all_reducer(context.communicator(), context.topology, context.device,
+                                        pipeline.most_launch_blocks());
   comm::LaunchOrder* const order = pipeline.launch_order();
   return order == nullptr ? std::move(reducer) : comm::in_order(std::move(reducer), *order);
 }

@@ -88,7 +88,8 @@ class Run {
                          .tells = context_.first_rank()}),
         sms_({.requested = config.sm_split,
               .device = context_.device,
-              .measures = measures_sm_splits(config, context_.topology),
+              .measures =
+                  measures_sm_splits(config, context_.topology) && !session_.pipeline.launches_overlap(),
               .pipeline = &session_.pipeline,
               .steps = &steps_,
               .world = &world.communicator()}),
@@ -134,7 +135,7 @@ class Run {
   }
 
  private:
-  static constexpr Count kTimedSteps = 16;  ///< after which the batches in flight are chosen
+  static constexpr Count kTimedSteps = 16;  ///< whose times help to choose the batches in flight
 
   /// How long the user waited for training to begin, once in a run.
   void tell_first_step() {
@@ -360,15 +361,15 @@ class Run {
     if (const auto outcome = steps_.drain()) stopping = note(*outcome) || stopping;
     sms_.end_segment();
     log_sms();
-    if (timed && !stopping) choose_in_flight(seconds_since(start), progress_.step_in_epoch - first);
+    if (timed && !stopping) note_step_times(seconds_since(start), progress_.step_in_epoch - first);
     return stopping;
   }
 
   /// From the first steps of the run, whose times still count for their epoch.
-  void choose_in_flight(double seconds, Count steps) {
+  void note_step_times(double seconds, Count steps) {
     const LoaderTimes times = session_.pipeline.take_times();
-    first_times_ = times;
-    session_.pipeline.choose_in_flight(times, std::max(0.0, seconds - times.wait), steps);
+    first_times_ = first_times_ + times;
+    session_.pipeline.note_step_times(times, std::max(0.0, seconds - times.wait), steps);
   }
 
   void log_sms() {

@@ -107,7 +107,8 @@ class Plan(e2e.Case):
             self.assertIn(word, self.plan(PLANTED, *options, expect=2))
         for options, words in ((['machines=2,ranks=1', '--neighbor-exchange', 'nccl'], ('--neighbor-exchange nccl', '0 of 2 ranks')),
                                (['machines=1,gpus=2', '--row-exchange', 'nccl'], ('--row-exchange nccl', 'one machine')),
-                               (['machines=2,gpus=2', '--batches-in-flight', '8'], ('--batches-in-flight 8', 'at most 3')),
+                               (['machines=2,gpus=2', '--batches-in-flight', '8', '--sm-split', '50,50'],
+                                ('--batches-in-flight 8', '--sm-split 50,50')),
                                (['machines=2,gpus=2', '--neighbor-exchange', 'nccl', '--sampler', 'labor'], ('nccl', '--sampler labor')),
                                (['machines=2,gpus=8', '--device', 'cpu'], ('--device cpu', '8 GPUs')),
                                (['machines=2', '--device', 'cuda'], ('--device cuda', 'no GPUs')),

@@ -19,8 +19,8 @@ class AllReducer {
   virtual void close() = 0;              ///< collective
 };
 
-/// Collective over `world`, which is duplicated.
+/// Collective over `world`, which is duplicated. `most_blocks` as in make_device_exchange().
 std::unique_ptr<AllReducer> make_all_reducer(const Communicator& world, const Topology& topology,
-                                             Device device);
+                                             Device device, int most_blocks = 0);
 
 }  // namespace strata::comm

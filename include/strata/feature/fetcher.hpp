@@ -37,11 +37,13 @@ struct RowExchangeContext {
   bool in_bf16 = false;
   /// Of the launches of `on_devices`, where a fetch is the exchange of a step; null: any.
   comm::LaunchOrder* order = nullptr;
+  int lane = 0;                                ///< LaunchOrder::Turn::lane of this fetcher
   comm::ExchangeListener* listener = nullptr;  ///< of messages that pass through host memory; null: nobody
 
   /// Of this machine's rows that are still being read, which fetches wait for. Null: all are in place.
   store::FeatureArrival* arrival = nullptr;
 
+  comm::LaunchOrder::Turn turn() const { return {comm::LaunchOrder::Exchange::fetch, lane}; }
   DType sent_type() const { return in_bf16 ? DType::bf16 : DType::f32; }
 };
 

@@ -73,7 +73,10 @@ struct ExchangeContext {
   comm::DeviceExchange* on_devices = nullptr;
   /// Of the launches of `on_devices`, where a batch is the sample of a step; null: any.
   comm::LaunchOrder* order = nullptr;
+  int lane = 0;                                ///< LaunchOrder::Turn::lane of this sampler
   comm::ExchangeListener* listener = nullptr;  ///< of messages that pass through host memory; null: nobody
+
+  comm::LaunchOrder::Turn turn() const { return {comm::LaunchOrder::Exchange::sample, lane}; }
 };
 
 /// What a rank sent and received for one hop of its batches.

@@ -99,8 +99,12 @@ struct PipelineOptions {
   /// How requests for rows and neighbors travel, and picks of neighbors; over NCCL only for padded batches.
   Transport neighbor_exchange = Transport::automatic;
   bool rows_in_bf16 = false;  ///< rows of other machines travel rounded
-  /// Batches in work at the same time, 2 to 8; 0: kBuffers until choose_in_flight() knows better.
+  /// Batches in work at the same time, 2 to 8; 0: kBuffers until note_step_times() knows better.
   int batches_in_flight = 0;
+  /// On GPUs, whether the launches with NCCL of several batches may be on their way at the same time, where
+  /// that hides a network. The caller's own then take their places in launch_order(), with at most
+  /// most_launch_blocks(), and the pipeline runs on all SMs.
+  bool may_overlap_launches = false;
   /// The words of a label that is missing, as many as the graph's label_words(); empty: batches have no
   /// labels.
   std::vector<std::int32_t> missing_label = {};
@@ -188,10 +192,12 @@ class Pipeline {
   int batches_in_flight() const;  ///< 1 without overlap
   /// Whether the number of batches in flight is still to be chosen from the times of some steps.
   bool wants_step_times() const;
-  /// Chooses it, so that the round trips between machines are hidden, and logs the choice on the first rank.
-  /// Between steps of begin(), after some steps; `times` are those of `steps` steps. Collective, with the
-  /// same choice on all ranks. REQUIRES: wants_step_times().
-  void choose_in_flight(const LoaderTimes& times, double train_seconds, Count steps);
+  /// Takes the times of some steps into account. In the end there are as many as hide the round trips between
+  /// machines, if steps are faster with them; the first rank logs it.
+  /// After some steps of begin(); `times` are those of these `steps`, `train_seconds` what they took without
+  /// waiting for batches. Collective, with the same choice on all ranks. REQUIRES:
+  /// wants_step_times().
+  void note_step_times(const LoaderTimes& times, double train_seconds, Count steps);
   const comm::LinkFacts& link() const;  ///< between machines over MPI, measured
   /// From GPU to GPU; all zero if nothing goes that way.
   const comm::LinkFacts& gpu_link() const;
@@ -203,6 +209,9 @@ class Pipeline {
   /// Null where the pipeline launches nothing with NCCL. Otherwise the caller's own launches with NCCL
   /// between next() and release() take their places in it (comm::in_order).
   comm::LaunchOrder* launch_order();
+  bool launches_overlap() const;  ///< LaunchOrder::Run::overlap
+  /// Of each of the caller's launches with NCCL, blocks on the GPU; 0: any.
+  int most_launch_blocks() const;
 
   /// Since the last call. Between steps of begin(), when `stream` has reached the last release().
   LoaderTimes take_times();

@@ -37,7 +37,7 @@ void DeviceExchange::all_to_all(const void* send, std::span<const Count> send_by
 }
 
 #if !STRATA_WITH_CUDA
-std::unique_ptr<DeviceExchange> make_device_exchange(const Communicator&, Device) {
+std::unique_ptr<DeviceExchange> make_device_exchange(const Communicator&, Device, int) {
   throw CommError("GPUs exchange nothing in a build without CUDA");
 }
 #endif

@@ -16,8 +16,8 @@ namespace {
 
 class NcclExchange final : public DeviceExchange {
  public:
-  NcclExchange(const Communicator& world, Device device)
-      : device_(device), rank_(world.rank()), size_(world.size()), nccl_(world, device) {}
+  NcclExchange(const Communicator& world, Device device, int most_blocks)
+      : device_(device), rank_(world.rank()), size_(world.size()), nccl_(world, device, most_blocks) {}
 
   void exchange(std::span<const Outgoing> sends, std::span<const Incoming> receives,
                 const cuda::Stream& stream) override {
@@ -89,8 +89,9 @@ class NcclExchange final : public DeviceExchange {
 
 }  // namespace
 
-std::unique_ptr<DeviceExchange> make_device_exchange(const Communicator& world, Device device) {
-  return std::make_unique<NcclExchange>(world, device);
+std::unique_ptr<DeviceExchange> make_device_exchange(const Communicator& world, Device device,
+                                                     int most_blocks) {
+  return std::make_unique<NcclExchange>(world, device, most_blocks);
 }
 
 }  // namespace strata::comm

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "strata/comm/device_pipe.hpp"
+#include "strata/cuda/device.hpp"
 #include "strata/cuda/stream.hpp"
 
 namespace strata::comm {
@@ -33,7 +35,7 @@ template <typename Ready>
 void LaunchOrder::wait_until(Ready&& ready, const cuda::Stream& stream) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return open_ || ready(); });
-  stream.wait(last_);
+  if (!run_.overlap) stream.wait(last_);
 }
 
 void LaunchOrder::launched(const cuda::Stream& stream) {
@@ -53,30 +55,36 @@ void LaunchOrder::begin(const Run& run) {
 
 Count LaunchOrder::steps_ahead(Exchange exchange) const {
   if (!run_.ahead) return 0;
-  return exchange == Exchange::sample ? 2 : 1;
+  return exchange == Exchange::sample ? run_.sampled + run_.gathered : run_.gathered;
 }
 
-/// Slot k of the order is S(k + 2), F(k + 1), R(k), or those of them that there are.
+int LaunchOrder::lanes(Exchange exchange) const {
+  return exchange == Exchange::sample ? run_.sampled : run_.gathered;
+}
+
+/// Slot k of the order is S(k + A + G), F(k + G), R(k), or those of them that there are.
 bool LaunchOrder::launched_for(Exchange exchange, Count slot) const {
   return exchanged_[index(exchange)] >= std::min(slot + steps_ahead(exchange) + 1, run_.steps);
 }
 
-bool LaunchOrder::is_turn(Exchange exchange) const {
-  const Count slot = exchanged_[index(exchange)] - steps_ahead(exchange);
+bool LaunchOrder::is_turn(const Turn& turn) const {
+  const auto& [exchange, lane] = turn;
+  const Count step = exchanged_[index(exchange)], slot = step - steps_ahead(exchange);
+  if (step % lanes(exchange) != lane) return false;
   if (ended_ < slot) return false;
   return exchange == Exchange::sample ? launched_for(Exchange::fetch, slot - 1)
                                       : launched_for(Exchange::sample, slot);
 }
 
-void LaunchOrder::begin_exchange(Exchange exchange, const cuda::Stream& stream) {
-  wait_until([this, exchange] { return is_turn(exchange); }, stream);
+void LaunchOrder::begin_exchange(const Turn& turn, const cuda::Stream& stream) {
+  wait_until([&] { return is_turn(turn); }, stream);
 }
 
-void LaunchOrder::end_exchange(Exchange exchange, const cuda::Stream& stream) {
+void LaunchOrder::end_exchange(const Turn& turn, const cuda::Stream& stream) {
   launched(stream);
   {
     const std::lock_guard lock(mutex_);
-    ++exchanged_[index(exchange)];
+    ++exchanged_[index(turn.exchange)];
   }
   changed_.notify_all();
 }
@@ -112,6 +120,10 @@ void LaunchOrder::open() {
     open_ = true;
   }
   changed_.notify_all();
+}
+
+int blocks_that_fit(Device device, int communicators) {
+  return (cuda::num_multiprocessors(device.index) - DevicePipe::kMostBlocks) / communicators;
 }
 
 std::unique_ptr<AllReducer> in_order(std::unique_ptr<AllReducer> reducer, LaunchOrder& order) {

@@ -39,11 +39,12 @@ ncclUniqueId shared_id(const Communicator& world) {
 
 }  // namespace
 
-NcclCommunicator::NcclCommunicator(const Communicator& world, Device device)
+NcclCommunicator::NcclCommunicator(const Communicator& world, Device device, int most_blocks)
     : NcclCommunicator({.id = shared_id(world),
                         .rank = world.rank(),
                         .size = world.size(),
-                        .who = Internals::of(world).who()},
+                        .who = Internals::of(world).who(),
+                        .most_blocks = most_blocks > 0 ? most_blocks : NCCL_CONFIG_UNDEF_INT},
                        device) {}
 
 NcclCommunicator::NcclCommunicator(const Member& member, Device device)

@@ -25,8 +25,8 @@ class NcclCommunicator {
   };
   /// REQUIRES: every member has a GPU of its own. Collective over the members.
   NcclCommunicator(const Member& member, Device device);
-  /// Over the ranks of `world`.
-  NcclCommunicator(const Communicator& world, Device device);
+  /// Over the ranks of `world`. Its kernels occupy at most `most_blocks`; 0: as many as NCCL likes.
+  NcclCommunicator(const Communicator& world, Device device, int most_blocks);
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
   ~NcclCommunicator() { abort(); }

@@ -9,12 +9,14 @@
 namespace strata::comm {
 
 std::unique_ptr<AllReducer> make_all_reducer(const Communicator& world, const Topology& topology,
-                                             Device device) {
+                                             Device device, int most_blocks) {
 #if STRATA_WITH_CUDA
   // A single rank needs no NCCL, because it already has the sum.
-  if (topology.gpu_per_rank && device.is_cuda() && world.size() > 1) return make_nccl_reducer(world, device);
+  if (topology.gpu_per_rank && device.is_cuda() && world.size() > 1)
+    return make_nccl_reducer(world, device, most_blocks);
 #else
   static_cast<void>(topology);
+  static_cast<void>(most_blocks);
 #endif
   return std::make_unique<MpiReducer>(world, device);
 }

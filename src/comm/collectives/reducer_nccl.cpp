@@ -10,7 +10,8 @@ namespace {
 
 class NcclReducer final : public AllReducer {
  public:
-  NcclReducer(const Communicator& world, Device device) : device_(device), nccl_(world, device) {}
+  NcclReducer(const Communicator& world, Device device, int most_blocks)
+      : device_(device), nccl_(world, device, most_blocks) {}
 
   void sum(float* data, Count count, const cuda::Stream& stream) override {
     if (count == 0) return;
@@ -32,8 +33,8 @@ class NcclReducer final : public AllReducer {
 
 }  // namespace
 
-std::unique_ptr<AllReducer> make_nccl_reducer(const Communicator& world, Device device) {
-  return std::make_unique<NcclReducer>(world, device);
+std::unique_ptr<AllReducer> make_nccl_reducer(const Communicator& world, Device device, int most_blocks) {
+  return std::make_unique<NcclReducer>(world, device, most_blocks);
 }
 
 }  // namespace strata::comm

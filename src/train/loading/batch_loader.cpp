@@ -51,7 +51,8 @@ void reserve(cuda::Array<T>& array, Count size, cuda::Memory memory, const char*
 
 struct BatchLoader::State {
   Options options;
-  cuda::Stream sample_stream, gather_stream;
+  cuda::SmGroup sms;  // of both stages
+  std::vector<cuda::Stream> sample_streams, gather_streams;
   std::array<RingBuffer, Pipeline::kMostBuffers> ring;
 
   std::uint32_t epoch = 0;
@@ -74,32 +75,49 @@ struct BatchLoader::State {
     }
   }
 
-  void run_on(const cuda::SmGroup& sms) {
-    if (!options.device.is_cuda()) return;
-    // What brings data is a chain of short kernels that keep PCIe, NVLink or the network busy. Without
-    // priority, training would fill the GPU before each of them, and other ranks would wait, too.
-    sample_stream = cuda::Stream(options.device, options.launches.samples ? cuda::kHighestPriority : 0, sms);
-    gather_stream = cuda::Stream(options.device, cuda::kHighestPriority, sms);
+  void run_on(const cuda::SmGroup& group) {
+    sms = group;
+    sample_streams.clear();
+    gather_streams.clear();
+    add_streams();
   }
 
-  void sample(Count step, int index, sampling::MiniBatchSampler& sampler) {
+  /// One for each sampler and fetcher that has none.
+  void add_streams() {
+    // What brings data is a chain of short kernels that keep PCIe, NVLink or the network busy. Without
+    // priority, training would fill the GPU before each of them, and other ranks would wait, too.
+    const auto add = [&](std::vector<cuda::Stream>& streams, std::size_t lanes, int priority) {
+      while (streams.size() < lanes)
+        streams.push_back(options.device.is_cuda() ? cuda::Stream(options.device, priority, sms)
+                                                   : cuda::Stream());
+    };
+    add(sample_streams, options.lanes.samplers.size(), options.launches.samples ? cuda::kHighestPriority : 0);
+    add(gather_streams, options.lanes.fetchers.size(), cuda::kHighestPriority);
+  }
+
+  /// The step counts from the first of begin().
+  void sample(Count step, std::size_t lane) {
     const Stopwatch watch(sample_seconds);
     const cuda::NvtxRange range("sample");
+    const cuda::Stream& sample_stream = sample_streams[lane];
+    const int index = buffer_of(step);
     RingBuffer& buffer = ring[static_cast<std::size_t>(index)];
-    const auto global_step =
-        static_cast<std::uint32_t>(static_cast<Count>(epoch) * options.schedule->steps_per_epoch() + step);
+    const Count step_in_epoch = first_step + step;
+    const auto global_step = static_cast<std::uint32_t>(
+        static_cast<Count>(epoch) * options.schedule->steps_per_epoch() + step_in_epoch);
     const TraceSpan span(options.trace, Trace::Lane::sample, global_step);
-    SeedSchedule::Step seeds = options.schedule->step(epoch, step);
+    SeedSchedule::Step seeds = options.schedule->step(epoch, step_in_epoch);
     LoadedBatch& batch = buffer.batch;
     batch.buffer = index;
     batch.key = {.seed = options.seed, .epoch = epoch, .step = global_step};
-    batch.step_in_epoch = step;
+    batch.step_in_epoch = step_in_epoch;
     batch.num_global_seeds = seeds.num_global;
     buffer.places = std::move(seeds.places);
     batch.seed_places = buffer.places;
     sample_stream.wait(buffer.trained.ended());
     buffer.sampled.begin(sample_stream);
-    batch.sample = sampler.sample(seeds.seeds, batch.key, index, sample_stream);
+    batch.sample =
+        options.lanes.samplers[lane]->sample(seeds.seeds, batch.key, buffer_of_sampler(step), sample_stream);
     buffer.sampled.end(sample_stream);
     batch.num_inputs = batch.sample.num_inputs();
     batch.padded = sampling::pad(batch.sample, options.padding);
@@ -128,10 +146,11 @@ struct BatchLoader::State {
     }
   }
 
-  void gather(int index, feature::RowFetcher& fetcher) {
+  void gather(Count step, std::size_t lane) {
     const Stopwatch watch(gather_seconds);
     const cuda::NvtxRange range("gather");
-    RingBuffer& buffer = ring[static_cast<std::size_t>(index)];
+    const cuda::Stream& gather_stream = gather_streams[lane];
+    RingBuffer& buffer = ring[static_cast<std::size_t>(buffer_of(step))];
     LoadedBatch& batch = buffer.batch;
     const TraceSpan span(options.trace, Trace::Lane::gather, batch.key.step);
     gather_stream.wait(buffer.sampled.ended());
@@ -143,11 +162,11 @@ struct BatchLoader::State {
       cuda::Array<float>& features = pads() && !batch.padded ? buffer.unpadded_features : buffer.features;
       reserve(features, rows * options.feature_cols, cuda::memory_on(options.device), "gathered features",
               options.device);
-      fetcher.fetch({.ids = batch.sample.input_nodes(),
-                     .count = batch.num_inputs,
-                     .sorted = batch.sample.sorted_inputs,
-                     .sorted_positions = batch.sample.sorted_positions},
-                    features.data(), gather_stream);
+      options.lanes.fetchers[lane]->fetch({.ids = batch.sample.input_nodes(),
+                                           .count = batch.num_inputs,
+                                           .sorted = batch.sample.sorted_inputs,
+                                           .sorted_positions = batch.sample.sorted_positions},
+                                          features.data(), gather_stream);
       const Count gathered = batch.num_inputs * options.feature_cols, all = rows * options.feature_cols;
       if (gathered < all) {
         cuda::fill_async(features.data() + gathered, 0,
@@ -156,11 +175,11 @@ struct BatchLoader::State {
       batch.features = features.data();
     }
 
-    if (has_labels()) bring_labels(buffer);
+    if (has_labels()) bring_labels(buffer, gather_stream);
     buffer.gathered.end(gather_stream);
   }
 
-  void bring_labels(RingBuffer& buffer) const {
+  void bring_labels(RingBuffer& buffer, const cuda::Stream& stream) const {
     LoadedBatch& batch = buffer.batch;
     batch.labels = buffer.host_labels.data();
     if (options.device.is_cuda()) {
@@ -169,7 +188,7 @@ struct BatchLoader::State {
       cuda::copy_async(
           buffer.device_labels.data(), buffer.host_labels.data(),
           static_cast<std::size_t>(batch.num_labels) * options.no_label.size() * sizeof(std::int32_t),
-          gather_stream);
+          stream);
       batch.labels = buffer.device_labels.data();
     }
   }
@@ -194,23 +213,33 @@ struct BatchLoader::State {
     if (options.order != nullptr) options.order->open();
   }
 
-  int buffer_of(Count step) const { return static_cast<int>(step % options.lanes.buffers); }
+  /// 0 without overlap.
+  int buffer_of(Count step) const {
+    return options.overlap ? static_cast<int>(step % options.lanes.buffers) : 0;
+  }
+  /// Of the sampler of the step, whose own steps take turns. When the batch of the buffer's last step is no
+  /// longer in use, as many further batches as there are buffers may be.
+  int buffer_of_sampler(Count step) const {
+    if (!options.overlap) return 0;
+    const auto samplers = static_cast<Count>(options.lanes.samplers.size());
+    return static_cast<int>(step / samplers % ((options.lanes.buffers + samplers - 1) / samplers));
+  }
 
   void start_stages() {
     stages.reset(new Stages{.board = {end_step - first_step, options.lanes.buffers}, .threads = {}});
-    const auto& [samplers, fetchers, buffers] = options.lanes;
-    for (std::size_t lane = 0; lane < samplers.size(); ++lane) {
-      add_thread(lane, samplers.size(), [this, sampler = samplers[lane]](Count step) {
+    const std::size_t samplers = options.lanes.samplers.size(), fetchers = options.lanes.fetchers.size();
+    for (std::size_t lane = 0; lane < samplers; ++lane) {
+      add_thread(lane, samplers, [this, lane](Count step) {
         if (!stages->board.wait_until_free(step)) return false;
-        sample(first_step + step, buffer_of(step), *sampler);
+        sample(step, lane);
         stages->board.sampled(step);
         return true;
       });
     }
-    for (std::size_t lane = 0; lane < fetchers.size(); ++lane) {
-      add_thread(lane, fetchers.size(), [this, fetcher = fetchers[lane]](Count step) {
+    for (std::size_t lane = 0; lane < fetchers; ++lane) {
+      add_thread(lane, fetchers, [this, lane](Count step) {
         if (!stages->board.wait_until_sampled(step)) return false;
-        gather(buffer_of(step), *fetcher);
+        gather(step, lane);
         stages->board.gathered(step);
         return true;
       });
@@ -239,6 +268,7 @@ void BatchLoader::run_on(const cuda::SmGroup& sms) {
 void BatchLoader::work_with(const BatchLanes& lanes) {
   state_->end_stages();
   state_->options.lanes = lanes;
+  state_->add_streams();
 }
 
 void BatchLoader::begin(const Pipeline::Steps& steps) {
@@ -246,11 +276,14 @@ void BatchLoader::begin(const Pipeline::Steps& steps) {
   state_->epoch = steps.epoch;
   state_->first_step = state_->next_step = steps.first;
   state_->end_step = steps.end;
-  if (state_->options.order != nullptr)
-    state_->options.order->begin({.steps = steps.end - steps.first,
-                                  .ahead = state_->options.overlap,
-                                  .samples = state_->options.launches.samples,
-                                  .fetches = state_->options.launches.fetches});
+  if (state_->options.order != nullptr) {
+    comm::LaunchOrder::Run run = state_->options.launches;
+    run.steps = steps.end - steps.first;
+    run.ahead = state_->options.overlap;
+    run.sampled = static_cast<int>(state_->options.lanes.samplers.size());
+    run.gathered = static_cast<int>(state_->options.lanes.fetchers.size());
+    state_->options.order->begin(run);
+  }
   if (state_->options.overlap) state_->start_stages();
 }
 
@@ -266,8 +299,9 @@ const LoadedBatch* BatchLoader::next(const cuda::Stream& stream) {
       index = s.buffer_of(step);
     } else {
       if (s.next_step >= s.end_step) return nullptr;
-      s.sample(s.next_step, index, *s.options.lanes.samplers.front());
-      s.gather(index, *s.options.lanes.fetchers.front());
+      const Count step = s.next_step - s.first_step;
+      s.sample(step, 0);
+      s.gather(step, 0);
     }
     ++s.next_step;
   }

@@ -17,10 +17,9 @@
 namespace strata::train {
 
 /// What samples and gathers. Several samplers, or fetchers, work on different steps at the same time: number
-/// k of K on steps k, k + K, k + 2 K and so on, so that each meets its like on the other ranks. More than one
-/// only on the cpu.
+/// k of K on steps k, k + K, k + 2 K and so on, so that each meets its like on the other ranks.
 struct BatchLanes {
-  std::vector<sampling::MiniBatchSampler*> samplers;  ///< each with `buffers` buffers
+  std::vector<sampling::MiniBatchSampler*> samplers;  ///< K, each with ceil(buffers / K) buffers or more
   std::vector<feature::RowFetcher*> fetchers;
   int buffers = Pipeline::kBuffers;  ///< batches in flight, the one that the caller uses included
 };
@@ -28,8 +27,8 @@ struct BatchLanes {
 /// The first two stages of training: with one sampler, one fetcher and three buffers it samples batch t + 2
 /// and gathers batch t + 1 while the caller trains batch t.
 ///
-/// Each stage has its own thread, stream and communicator; buffers are handed over by events. Without
-/// `overlap` both run inside next(), with the same results. next() rethrows an exception of a stage.
+/// Each sampler and fetcher has its own thread, stream and communicator; buffers are handed over by events.
+/// Without `overlap` both run inside next(), with the same results. next() rethrows an exception of a stage.
 class BatchLoader {
  public:
   struct Options {
@@ -54,7 +53,7 @@ class BatchLoader {
   BatchLoader(const BatchLoader&) = delete;
   BatchLoader& operator=(const BatchLoader&) = delete;
 
-  /// Moves both stages to these SMs of the GPU. Call it only after the last batch.
+  /// Moves both stages to these SMs of the GPU, or to all. Call it only after the last batch.
   void run_on(const cuda::SmGroup& sms);
 
   /// From the next begin() on. Ends the stages; all batches are released. Every rank gives as many of each.

@@ -27,6 +27,16 @@ InFlight in_flight_for(const StageTimes& times, int most) {
   return chosen;
 }
 
+StageTimes stages_in_a_chain(double step, double sample_latency, double gather_latency) {
+  constexpr double kLeastWork = 1.0 / 8;
+  const double work = std::max(step - sample_latency - gather_latency, kLeastWork * step);
+  return {.sample = sample_latency + work / 2,
+          .gather = gather_latency + work / 2,
+          .train = work,
+          .sample_latency = sample_latency,
+          .gather_latency = gather_latency};
+}
+
 InFlight in_flight_of(int batches) {
   const int gathered = std::max(1, (batches - 1) / 3);
   return {.sampled = std::max(1, batches - 1 - gathered), .gathered = gathered};

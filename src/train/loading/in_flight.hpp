@@ -12,6 +12,9 @@ struct InFlight {
   bool operator==(const InFlight&) const = default;
 };
 
+/// Of a round trip between GPUs: a batch has too few shorter ones to be worth more than three in flight.
+inline constexpr double kSlowRound = 40e-6;
+
 /// Seconds of a batch in each stage, and of these the round trips between machines.
 struct StageTimes {
   double sample = 0, gather = 0, train = 0;
@@ -26,6 +29,14 @@ struct StageTimes {
 /// ms, so 3 batches are sampled and 2 gathered at a time, 6 in flight. Without round trips 1 and 1 suffice
 /// whatever the times.
 InFlight in_flight_for(const StageTimes& times, int most);
+
+/// Of GPUs whose stages exchange one after the other, so that a step of `step` seconds waits for the round
+/// trips of both: what is left of the step, an eighth of it at least, is what training takes, and half of
+/// that is what either stage takes beside its round trips.
+///
+/// A step of 2 ms, 1 of them round trips for a sample and 0.5 for rows: training takes 0.5 ms, sampling 1.25
+/// and gathering 0.75.
+StageTimes stages_in_a_chain(double step, double sample_latency, double gather_latency);
 
 /// A number that was asked for, divided in proportion to two sampled per gathered batch. 5 gives 3 and 1.
 InFlight in_flight_of(int batches);

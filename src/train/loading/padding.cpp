@@ -82,8 +82,9 @@ Padding measure_padding(const PaddingOptions& options, const cuda::Stream& strea
   }
   if (options.fetcher != nullptr) {  // on all ranks or on none; those without bounds, on CPUs, are not here
     shape.requests = agreed_requests(options, largest);
-    options.fetcher->bound_requests(shape.requests.back());
+    padding.requested_rows = shape.requests.back();
     shape.requests.pop_back();
+    options.fetcher->bound_requests(padding.requested_rows);
   }
   options.sampler->pad_nodes(shape);
   stream.synchronize();

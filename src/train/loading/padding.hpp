@@ -16,6 +16,7 @@ namespace strata::train {
 struct Padding {
   sampling::PaddedShape shape;  ///< no hops: batches are not padded
   BatchSizes sizes;             ///< of the measured batches
+  Count requested_rows = 0;     ///< room for those that a batch asks another rank for; 0: the host asks
 };
 
 struct PaddingOptions {

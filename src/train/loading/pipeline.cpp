@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <span>
+#include <utility>
 
 #include "loading/batch_loader.hpp"
 #include "loading/in_flight.hpp"
@@ -16,6 +18,8 @@
 #include "strata/comm/device_exchange.hpp"
 #include "strata/comm/ranks.hpp"
 #include "strata/comm/resources.hpp"
+#include "strata/cuda/device.hpp"
+#include "strata/store/halo_lists.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
 #include "strata/util/label_sets.hpp"
@@ -59,6 +63,29 @@ bool goes_on_devices(const PipelineParts& parts, Transport requested, const char
   return possible && requested != Transport::mpi;
 }
 
+/// Where the choice of a number of batches in flight is. First steps allocate and record, and say nothing.
+enum class Choice : std::uint8_t { warms_up, times_three, warms_up_more, times_more, settled };
+
+/// By all batches of this rank.
+struct Exchanged {
+  Count sample_rounds = 0, gather_rounds = 0, rows = 0;
+};
+
+/// What works on batches of its own in a stage, and its connections to the other ranks.
+template <typename Worker>
+struct Lane {
+  comm::Communicator communicator;
+  std::unique_ptr<comm::DeviceExchange> wire;  // null: nothing goes from GPU to GPU
+  std::unique_ptr<Worker> worker;
+
+  explicit Lane(comm::Communicator&& c) : communicator(std::move(c)) {}
+  void close() {
+    worker.reset();
+    if (wire) wire->close();
+    communicator.close();
+  }
+};
+
 }  // namespace
 
 std::vector<std::int32_t> missing_label(const graph::Manifest& manifest) {
@@ -70,29 +97,19 @@ struct Pipeline::State {
   PipelineOptions options;
   Device device;
   SeedSchedule schedule;
-  comm::Communicator sample_communicator, gather_communicator;
-  comm::LaunchOrder order;  // of both exchanges, and of what the caller launches
+  comm::LaunchOrder order;  // of all exchanges, and of what the caller launches
   bool rows_on_devices;
-  bool requests_on_devices;                    // the host sees no id that is asked for
-  bool neighbors_on_devices;                   // and there are neighbors to ask for
-  std::unique_ptr<comm::DeviceExchange> wire;  // null: nothing goes from GPU to GPU
-  std::unique_ptr<sampling::MiniBatchSampler> sampler;
-  std::unique_ptr<feature::RowFetcher> fetcher;
-  Padding padding;
-  /// Beside `sampler` and `fetcher`, for batches that are sampled or gathered at the same time.
-  struct MoreSampling {
-    comm::Communicator communicator;
-    std::unique_ptr<sampling::MiniBatchSampler> sampler;
-  };
-  struct MoreGathering {
-    comm::Communicator communicator;
-    std::unique_ptr<feature::RowFetcher> fetcher;
-  };
-  std::vector<std::unique_ptr<MoreSampling>> more_sampling;
-  std::vector<std::unique_ptr<MoreGathering>> more_gathering;
+  bool requests_on_devices;   // the host sees no id that is asked for
+  bool neighbors_on_devices;  // and there are neighbors to ask for
+  // Each of a stage works on other batches. The first of both share a wire, unless launches overlap.
+  std::deque<Lane<sampling::MiniBatchSampler>> sampling;
+  std::deque<Lane<feature::RowFetcher>> gathering;
   comm::LinkFacts link, gpu_link;
+  Padding padding;
   InFlight in_flight;
-  bool in_flight_is_chosen = true;
+  Choice choice = Choice::settled;
+  Exchanged before_steps;  // of begin(), while in_flight is to be chosen
+  double three_step = 0;   // with three batches in flight, of the slowest rank
   std::unique_ptr<BatchLoader> loader;
   std::array<Count, tensor::kNumStrata> told_rows{};  // of the fetchers
 
@@ -101,27 +118,30 @@ struct Pipeline::State {
         options(o),
         device(p.machine->device()),
         schedule(schedule_of(p, options)),
-        sample_communicator(p.world->duplicate()),
-        gather_communicator(p.world->duplicate()),
         order(device),
         rows_on_devices(goes_on_devices(p, options.row_exchange, "--row-exchange")),
         requests_on_devices(goes_on_devices(p, options.neighbor_exchange, "--neighbor-exchange")),
-        neighbors_on_devices(requests_on_devices && !p.graph->is_replicated()),
-        wire(rows_on_devices || neighbors_on_devices ? comm::make_device_exchange(*p.world, device)
-                                                     : nullptr),
-        sampler(make_sampler(sample_communicator, p.world->rank() == 0)),
-        fetcher(make_fetcher(gather_communicator)),
-        padding(can_pad() ? measure() : Padding{}),
-        link(comm::measure_link(sample_communicator, *p.topology)),
-        gpu_link(wire == nullptr ? comm::LinkFacts{}
-                                 : comm::measure_link(*wire, sample_communicator, *p.topology, device)) {
-    refuse_what_is_impossible();
-    in_flight_is_chosen = !can_widen() || options.batches_in_flight > 0;
-    if (options.batches_in_flight > 0 && can_widen()) widen(in_flight_of(options.batches_in_flight));
+        neighbors_on_devices(requests_on_devices && !p.graph->is_replicated()) {
+    sampling.emplace_back(p.world->duplicate());
+    gathering.emplace_back(p.world->duplicate());
+    link = comm::measure_link(ranks(), *p.topology);
+    if (uses_wires()) connect_devices();
+    sampling.front().worker = make_sampler(0);
+    gathering.front().worker = make_fetcher(0);
+    if (can_pad()) padding = measure();
+    if (can_widen()) choose_or_widen();
     loader = make_loader();
   }
 
+  void choose_or_widen() {
+    if (options.batches_in_flight > 0) return widen(in_flight_of(options.batches_in_flight));
+    choice = device.is_cuda() ? Choice::warms_up : Choice::times_three;
+  }
+
+  const comm::Communicator& ranks() const { return sampling.front().communicator; }
+
   bool is_without(Device::Kind kind) const { return comm::ranks_on(*parts.topology, kind).empty(); }
+  bool uses_wires() const { return rows_on_devices || neighbors_on_devices; }
 
   /// On several machines batches are measured together, and CPUs measure none; the same on all of their
   /// ranks.
@@ -129,34 +149,63 @@ struct Pipeline::State {
 
   /// Whether several batches can be sampled, or gathered, at the same time, and whether it can help; the same
   /// on all ranks.
-  bool can_widen() const { return is_distributed() && is_without(Device::Kind::cuda) && options.overlap; }
+  bool can_widen() const {
+    if (!is_distributed() || !options.overlap) return false;
+    if (is_without(Device::Kind::cuda)) return true;
+    return is_without(Device::Kind::cpu) && options.may_overlap_launches &&
+           (options.batches_in_flight > kBuffers || waits_for_network());
+  }
+  /// Of GPUs.
+  bool waits_for_network() const { return (waits_on_devices() ? gpu_link : link).round_seconds > kSlowRound; }
+  /// Whether GPUs wait for round trips from GPU to GPU only.
+  bool waits_on_devices() const {
+    const bool asks_directly = requests_on_devices && has_bounded_requests() &&
+                               options.sampler_device != comm::TopologyOptions::Compute::cpu;
+    return rows_on_devices && (parts.graph->is_replicated() || asks_directly);
+  }
+  bool launches_overlap() const { return uses_wires() && can_widen(); }
+  int most_launch_blocks() const {
+    return launches_overlap() ? comm::blocks_that_fit(device, kMostBuffers) : 0;
+  }
 
-  void refuse_what_is_impossible() const {
-    if (device.is_cuda() && options.batches_in_flight > kBuffers) {
-      throw InputError(
-          fmt::format("--batches-in-flight {} is not possible on a GPU", options.batches_in_flight),
-          fmt::format("Its stages work on one batch each: give at most {}, or auto.", kBuffers));
-    }
+  std::unique_ptr<comm::DeviceExchange> make_wire() const {
+    return comm::make_device_exchange(*parts.world, device, most_launch_blocks());
+  }
+
+  /// Collective.
+  void connect_devices() {
+    auto& wire = sampling.front().wire;
+    wire = comm::make_device_exchange(*parts.world, device);
+    gpu_link = comm::measure_link(*wire, ranks(), *parts.topology, device);
+    if (!launches_overlap()) return;
+    wire->close();
+    wire = make_wire();
+    if (rows_on_devices && neighbors_on_devices) gathering.front().wire = make_wire();
   }
 
   /// Collective.
   void widen(const InFlight& wanted) {
-    while (std::ssize(more_sampling) + 1 < wanted.sampled) {
-      more_sampling.push_back(std::make_unique<MoreSampling>(MoreSampling{parts.world->duplicate(), {}}));
-      more_sampling.back()->sampler = make_sampler(more_sampling.back()->communicator, false);
+    while (std::ssize(sampling) < wanted.sampled) {
+      auto& lane = sampling.emplace_back(parts.world->duplicate());
+      if (neighbors_on_devices) lane.wire = make_wire();
+      lane.worker = make_sampler(static_cast<int>(sampling.size()) - 1);
+      if (pads()) lane.worker->pad_nodes(padding.shape);
     }
-    while (std::ssize(more_gathering) + 1 < wanted.gathered) {
-      more_gathering.push_back(std::make_unique<MoreGathering>(MoreGathering{parts.world->duplicate(), {}}));
-      more_gathering.back()->fetcher = make_fetcher(more_gathering.back()->communicator);
+    while (std::ssize(gathering) < wanted.gathered) {
+      auto& lane = gathering.emplace_back(parts.world->duplicate());
+      if (rows_on_devices) lane.wire = make_wire();
+      lane.worker = make_fetcher(static_cast<int>(gathering.size()) - 1);
+      if (pads() && requests_on_devices) lane.worker->bound_requests(padding.requested_rows);
     }
     in_flight = wanted;
   }
 
   BatchLanes lanes() const {
-    BatchLanes lanes{
-        .samplers = {sampler.get()}, .fetchers = {fetcher.get()}, .buffers = batches_in_flight()};
-    for (const auto& more : more_sampling) lanes.samplers.push_back(more->sampler.get());
-    for (const auto& more : more_gathering) lanes.fetchers.push_back(more->fetcher.get());
+    BatchLanes lanes{.samplers = {}, .fetchers = {}, .buffers = batches_in_flight()};
+    for (int k = 0; k < in_flight.sampled; ++k)
+      lanes.samplers.push_back(sampling[static_cast<std::size_t>(k)].worker.get());
+    for (int k = 0; k < in_flight.gathered; ++k)
+      lanes.fetchers.push_back(gathering[static_cast<std::size_t>(k)].worker.get());
     return lanes;
   }
 
@@ -167,118 +216,192 @@ struct Pipeline::State {
     return in_flight.batches();
   }
 
+  double free_bytes() const {
+    const comm::Resources resources = comm::resources_of(*parts.machine);
+    if (!device.is_cuda()) return static_cast<double>(resources.free_memory().share_bytes);
+    return static_cast<double>(cuda::device_memory(device.index).free_bytes / resources.gpu_sharers());
+  }
+
   /// The most batches in flight for which the memory suffices: an eighth of what is free is for more than
   /// three.
   int most_in_flight(Count batches) const {
-    const auto rows =
-        static_cast<double>(fetcher->report().rows) / static_cast<double>(std::max<Count>(1, batches));
+    constexpr double kGrowth = 1.25, kShare = 8;              // of a buffer; of the memory
+    constexpr double kBytesPerNode = 5, kBytesPerInput = 64;  // of a sampler
+    const double rows = static_cast<double>(exchanged().rows - before_steps.rows) /
+                        static_cast<double>(std::max<Count>(1, batches));
     const double row_bytes = static_cast<double>(parts.graph->manifest().feature_cols) * sizeof(float);
-    constexpr double kGrowth = 1.25, kBytesPerNode = 5,
-                     kShare = 8;  // of a buffer; of a sampler; of the memory
-    const double bytes =
-        kGrowth * rows * row_bytes + kBytesPerNode * static_cast<double>(parts.graph->view().num_nodes);
-    const auto free = static_cast<double>(comm::resources_of(*parts.machine).free_memory().share_bytes);
-    const double more = bytes > 0 ? free / kShare / bytes : 0;
+    const double asked = static_cast<double>(padding.requested_rows * parts.world->size());
+    const store::HaloLists* lists = neighbors_on_devices ? parts.graph->halo_lists() : nullptr;
+    const double kept = lists == nullptr ? 0 : static_cast<double>(lists->view.indices.size);
+    const double bytes = rows * (kGrowth * row_bytes + kBytesPerInput) + 2 * asked * row_bytes +
+                         kept * sizeof(NodeId) +
+                         kBytesPerNode * static_cast<double>(parts.graph->view().num_nodes);
+    const double more = bytes > 0 ? free_bytes() / kShare / bytes : 0;
     return kBuffers + static_cast<int>(std::min<double>(kMostBuffers - kBuffers, more));
   }
 
+  Exchanged exchanged() const {
+    const feature::RowExchangeReport rows = row_exchange_report();
+    Exchanged exchanged{.sample_rounds = 0, .gather_rounds = rows.rounds, .rows = rows.rows};
+    for (const sampling::HopTraffic& hop : neighbor_exchange().traffic) exchanged.sample_rounds += hop.rounds;
+    return exchanged;
+  }
+
+  void begin(const Steps& steps) {
+    if (choice != Choice::settled) before_steps = exchanged();
+    loader->begin(steps);
+  }
+
   StageTimes stage_times(const LoaderTimes& times, double train_seconds, Count steps) const {
-    const double batches = static_cast<double>(std::max<Count>(1, steps));
-    Count sample_rounds = 0;
-    for (const sampling::HopTraffic& hop : sampler->report().traffic) sample_rounds += hop.rounds;
-    const auto of_rounds = [&](Count rounds) {
-      return static_cast<double>(rounds) * link.round_seconds / batches;
+    const auto batches = static_cast<double>(std::max<Count>(1, steps));
+    const Exchanged now = exchanged();
+    const auto of_rounds = [&](Count rounds, bool on_devices) {
+      return static_cast<double>(rounds) * (on_devices ? gpu_link : link).round_seconds / batches;
     };
+    const bool requests_are_direct = requests_on_devices && !padding.shape.requests.empty();
+    const double sample_latency =
+                     of_rounds(now.sample_rounds - before_steps.sample_rounds, requests_are_direct),
+                 gather_latency = of_rounds(now.gather_rounds - before_steps.gather_rounds, rows_on_devices);
+    if (device.is_cuda())
+      return stages_in_a_chain((times.wait + train_seconds) / batches, sample_latency, gather_latency);
     return {.sample = times.sample / batches,
             .gather = times.gather / batches,
             .train = train_seconds / batches,
-            .sample_latency = of_rounds(sample_rounds),
-            .gather_latency = of_rounds(fetcher->report().rounds)};
+            .sample_latency = sample_latency,
+            .gather_latency = gather_latency};
   }
 
-  void choose_in_flight(const LoaderTimes& times, double train_seconds, Count steps) {
-    const StageTimes of_batch = stage_times(times, train_seconds, steps);
+  /// Of the slowest rank.
+  double slowest(double seconds) const {
+    constexpr double kNano = 1e-9;
+    auto nanoseconds = static_cast<std::int64_t>(seconds / kNano);
+    ranks().all_reduce(std::span(&nanoseconds, 1), comm::Communicator::Op::max);
+    return static_cast<double>(nanoseconds) * kNano;
+  }
+
+  void note_step_times(const LoaderTimes& times, double train_seconds, Count steps) {
+    const double step =
+        slowest((times.wait + train_seconds) / static_cast<double>(std::max<Count>(1, steps)));
+    switch (choice) {
+      case Choice::warms_up:
+        choice = Choice::times_three;
+        return;
+      case Choice::times_three:
+        three_step = step;
+        try_what_hides(stage_times(times, train_seconds, steps), steps);
+        return;
+      case Choice::warms_up_more:
+        choice = Choice::times_more;
+        return;
+      case Choice::times_more:
+        settle(step);
+        return;
+      case Choice::settled:
+        return;
+    }
+  }
+
+  void try_what_hides(const StageTimes& of_batch, Count steps) {
     std::int64_t most = most_in_flight(steps);
-    sample_communicator.all_reduce(std::span(&most, 1), comm::Communicator::Op::min);
+    ranks().all_reduce(std::span(&most, 1), comm::Communicator::Op::min);
     const InFlight mine = in_flight_for(of_batch, static_cast<int>(most));
     std::array<std::int64_t, 2> wanted{mine.sampled, mine.gathered};
-    sample_communicator.all_reduce(wanted, comm::Communicator::Op::max);
+    ranks().all_reduce(wanted, comm::Communicator::Op::max);
     InFlight agreed{.sampled = static_cast<int>(wanted[0]), .gathered = static_cast<int>(wanted[1])};
     while (agreed.batches() > most) --(agreed.sampled >= agreed.gathered ? agreed.sampled : agreed.gathered);
-    in_flight_is_chosen = true;
-    if (agreed == in_flight) return;
+    choice = agreed == in_flight ? Choice::settled : Choice::warms_up_more;
+    if (choice == Choice::settled) return;
     widen(agreed);
     loader->work_with(lanes());
     if (parts.world->rank() != 0) return;
     spdlog::info(
         "{} batches in flight, {} of them sampled and {} gathered at a time: a round trip between machines "
-        "takes "
-        "{}, and a batch {} of round trips",
-        agreed.batches(), agreed.sampled, agreed.gathered, format_seconds(link.round_seconds),
+        "takes {}, and a batch {} of round trips",
+        agreed.batches(), agreed.sampled, agreed.gathered,
+        format_seconds(waits_on_devices() ? gpu_link.round_seconds : link.round_seconds),
         format_seconds(of_batch.sample_latency + of_batch.gather_latency));
   }
 
-  bool is_distributed() const { return parts.topology->num_machines() > 1; }
-  comm::LaunchOrder* launch_order() { return wire ? &order : nullptr; }
+  /// Keeps more in flight only if that is faster.
+  void settle(double step) {
+    choice = Choice::settled;
+    if (step <= three_step) return;
+    if (parts.world->rank() == 0)
+      spdlog::info("{} batches in flight again: a step took {} with {}, and {} with {}", kBuffers,
+                   format_seconds(step), in_flight.batches(), format_seconds(three_step), kBuffers);
+    in_flight = {};
+    loader->work_with(lanes());
+  }
 
-  std::unique_ptr<feature::RowFetcher> make_fetcher(const comm::Communicator& communicator) {
-    return std::make_unique<feature::RowFetcher>(parts.graph->features(), device, row_context(communicator),
+  bool is_distributed() const { return parts.topology->num_machines() > 1; }
+  bool pads() const { return !padding.shape.entries.empty(); }
+  comm::LaunchOrder* launch_order() { return uses_wires() ? &order : nullptr; }
+
+  comm::DeviceExchange* row_wire(const Lane<feature::RowFetcher>& lane) const {
+    if (!rows_on_devices) return nullptr;
+    return lane.wire ? lane.wire.get() : sampling.front().wire.get();
+  }
+
+  std::unique_ptr<feature::RowFetcher> make_fetcher(int lane) {
+    return std::make_unique<feature::RowFetcher>(parts.graph->features(), device, row_context(lane),
                                                  *parts.gather_pool);
   }
 
-  std::unique_ptr<sampling::MiniBatchSampler> make_sampler(const comm::Communicator& communicator, bool log) {
+  std::unique_ptr<sampling::MiniBatchSampler> make_sampler(int index) {
+    const auto& lane = sampling[static_cast<std::size_t>(index)];
     sampling::ExchangeContext exchange;
     if (is_distributed() && !parts.graph->is_replicated()) {
-      exchange = {.communicator = &communicator,
+      exchange = {.communicator = &lane.communicator,
                   .topology = parts.topology,
                   .machine_offsets = parts.graph->machine_offsets(),
                   .halo = parts.graph->halo_lists(),
                   .pool = parts.sample_pool,
-                  .on_devices = neighbors_on_devices ? wire.get() : nullptr,
+                  .on_devices = neighbors_on_devices ? lane.wire.get() : nullptr,
                   .order = neighbors_on_devices ? &order : nullptr,
+                  .lane = index,
                   .listener = options.trace};
     }
-    sampling::SamplerOptions sampler_options = options.sampler;
-    sampler_options.max_seeds = schedule.max_seeds();
     SamplerChoice choice{.graph = parts.graph,
-                         .options = sampler_options,
+                         .options = options.sampler,
                          .exchange = exchange,
-                         .num_buffers = device.is_cuda() ? kBuffers : kMostBuffers,
+                         .num_buffers = kMostBuffers,
                          .pool = parts.sample_pool,
                          .device = device,
                          .requested = options.sampler_device,
                          .schedule = &schedule,
                          .seed = options.seed,
-                         .log = log};
-    const bool directly = asks_directly(choice);
+                         .log = index == 0 && parts.world->rank() == 0};
+    choice.options.max_seeds = schedule.max_seeds();
+    const bool directly = requests_on_devices && samples_on_gpu(choice) && has_bounded_requests();
     // A host that looks at the ids of other machines' rows needs them in order.
     choice.options.sorted_inputs = is_distributed() && !(directly && rows_on_devices);
     return make_training_sampler(choice);
   }
 
   /// Whether batches can be padded, so that no host looks at their ids.
-  bool asks_directly(const SamplerChoice& choice) const {
-    return requests_on_devices && options.pad && samples_on_gpu(choice) && bounds_requests(options.sampler);
-  }
+  bool has_bounded_requests() const { return options.pad && bounds_requests(options.sampler); }
 
-  feature::RowExchangeContext row_context(const comm::Communicator& communicator) {
+  feature::RowExchangeContext row_context(int index) {
     if (!is_distributed()) return {.machine_offsets = {}, .arrival = parts.graph->arrival()};
-    return {.communicator = &communicator,
+    const auto& lane = gathering[static_cast<std::size_t>(index)];
+    return {.communicator = &lane.communicator,
             .topology = parts.topology,
             .machine_offsets = parts.graph->machine_offsets(),
             .machine = parts.machine->index(),
             .halo = parts.graph->halo_rows(),
-            .on_devices = rows_on_devices ? wire.get() : nullptr,
+            .on_devices = row_wire(lane),
             .in_bf16 = options.rows_in_bf16,
             .order = rows_on_devices ? &order : nullptr,
+            .lane = index,
             .listener = options.trace,
             .arrival = parts.graph->arrival()};
   }
 
   Padding measure() const {
-    return measure_padding({.sampler = sampler.get(),
-                            .fetcher = requests_on_devices ? fetcher.get() : nullptr,
-                            .communicator = &gather_communicator,
+    const auto& gather = gathering.front();
+    return measure_padding({.sampler = sampling.front().worker.get(),
+                            .fetcher = requests_on_devices ? gather.worker.get() : nullptr,
+                            .communicator = &gather.communicator,
                             .schedule = &schedule,
                             .fanouts = options.sampler.fanouts,
                             .strided = options.sampler.strided,
@@ -300,9 +423,37 @@ struct Pipeline::State {
                              .trace = options.trace,
                              .order = launch_order(),
                              .launches = {.samples = neighbors_on_devices && !padding.shape.requests.empty(),
-                                          .fetches = rows_on_devices},
+                                          .fetches = rows_on_devices,
+                                          .overlap = launches_overlap()},
                              .gather = options.gather,
                              .padding = padding.shape});
+  }
+
+  sampling::ExchangeReport neighbor_exchange() const {
+    sampling::ExchangeReport report;
+    for (const auto& lane : sampling) report += lane.worker->report();
+    return report;
+  }
+  feature::RowExchangeReport row_exchange_report() const {
+    feature::RowExchangeReport report;
+    for (const auto& lane : gathering) report += lane.worker->report();
+    return report;
+  }
+
+  std::array<Count, tensor::kNumStrata> rows_by_stratum() const {
+    std::array<Count, tensor::kNumStrata> all{};
+    for (const auto& lane : gathering) {
+      const auto rows = lane.worker->rows_by_stratum();
+      for (std::size_t s = 0; s < rows.size(); ++s) all[s] += rows[s];
+    }
+    return all;
+  }
+
+  void close() {
+    loader.reset();
+    // Rows may have the wire of the first sampler.
+    for (auto& lane : gathering) lane.close();
+    for (auto& lane : sampling) lane.close();
   }
 };
 
@@ -319,7 +470,7 @@ std::vector<NodeId> Pipeline::seeds_of(std::uint32_t epoch, Count step_in_epoch)
   return state_->schedule.step(epoch, step_in_epoch).seeds;
 }
 
-void Pipeline::begin(const Steps& steps) { state_->loader->begin(steps); }
+void Pipeline::begin(const Steps& steps) { state_->begin(steps); }
 const LoadedBatch* Pipeline::next(const cuda::Stream& stream) { return state_->loader->next(stream); }
 void Pipeline::release(const LoadedBatch& batch, const cuda::Stream& stream) {
   state_->loader->release(batch, stream);
@@ -333,13 +484,13 @@ void Pipeline::run_on(const cuda::SmGroup& sms) { state_->loader->run_on(sms); }
 void Pipeline::release_buffers() { state_->loader->release_buffers(); }
 
 int Pipeline::batches_in_flight() const { return state_->batches_in_flight(); }
-bool Pipeline::wants_step_times() const { return !state_->in_flight_is_chosen; }
-void Pipeline::choose_in_flight(const LoaderTimes& times, double train_seconds, Count steps) {
-  state_->choose_in_flight(times, train_seconds, steps);
+bool Pipeline::wants_step_times() const { return state_->choice != Choice::settled; }
+void Pipeline::note_step_times(const LoaderTimes& times, double train_seconds, Count steps) {
+  state_->note_step_times(times, train_seconds, steps);
 }
 const comm::LinkFacts& Pipeline::link() const { return state_->link; }
 const comm::LinkFacts& Pipeline::gpu_link() const { return state_->gpu_link; }
-bool Pipeline::pads() const { return !state_->padding.shape.entries.empty(); }
+bool Pipeline::pads() const { return state_->pads(); }
 const BatchSizes& Pipeline::batch_sizes() const { return state_->padding.sizes; }
 Transport Pipeline::row_exchange() const {
   return state_->rows_on_devices ? Transport::nccl : Transport::mpi;
@@ -348,17 +499,15 @@ Transport Pipeline::neighbor_transport() const {
   return state_->neighbors_on_devices && pads() ? Transport::nccl : Transport::mpi;
 }
 comm::LaunchOrder* Pipeline::launch_order() { return state_->launch_order(); }
+bool Pipeline::launches_overlap() const { return state_->launches_overlap(); }
+int Pipeline::most_launch_blocks() const { return state_->most_launch_blocks(); }
 
 LoaderTimes Pipeline::take_times() { return state_->loader->take_times(); }
 Count Pipeline::take_input_rows() { return state_->loader->take_input_rows(); }
 Count Pipeline::take_unpadded() { return state_->loader->take_unpadded(); }
 
 std::array<std::int64_t, tensor::kNumStrata> Pipeline::take_gathered_bytes() {
-  auto rows = state_->fetcher->rows_by_stratum();
-  for (const auto& more : state_->more_gathering) {
-    const auto further = more->fetcher->rows_by_stratum();
-    for (std::size_t s = 0; s < rows.size(); ++s) rows[s] += further[s];
-  }
+  const auto rows = state_->rows_by_stratum();
   std::array<std::int64_t, tensor::kNumStrata> bytes;
   const auto row_bytes = static_cast<std::int64_t>(state_->parts.graph->features().spec().row_bytes());
   for (std::size_t s = 0; s < bytes.size(); ++s) bytes[s] = (rows[s] - state_->told_rows[s]) * row_bytes;
@@ -366,33 +515,9 @@ std::array<std::int64_t, tensor::kNumStrata> Pipeline::take_gathered_bytes() {
   return bytes;
 }
 
-sampling::ExchangeReport Pipeline::neighbor_exchange() const {
-  sampling::ExchangeReport report = state_->sampler->report();
-  for (const auto& more : state_->more_sampling) report += more->sampler->report();
-  return report;
-}
-feature::RowExchangeReport Pipeline::row_exchange_report() const {
-  feature::RowExchangeReport report = state_->fetcher->report();
-  for (const auto& more : state_->more_gathering) report += more->fetcher->report();
-  return report;
-}
+sampling::ExchangeReport Pipeline::neighbor_exchange() const { return state_->neighbor_exchange(); }
+feature::RowExchangeReport Pipeline::row_exchange_report() const { return state_->row_exchange_report(); }
 
-void Pipeline::close() {
-  State& s = *state_;
-  s.loader.reset();
-  for (const auto& more : s.more_gathering) {
-    more->fetcher.reset();
-    more->communicator.close();
-  }
-  for (const auto& more : s.more_sampling) {
-    more->sampler.reset();
-    more->communicator.close();
-  }
-  s.fetcher.reset();
-  s.sampler.reset();
-  if (s.wire) s.wire->close();
-  s.gather_communicator.close();
-  s.sample_communicator.close();
-}
+void Pipeline::close() { state_->close(); }
 
 }  // namespace strata::train

@@ -249,9 +249,8 @@ void add_machine_options(OptionTable& table, TrainSettings& settings) {
       .fixed();
   table.add_as<options::RangeOrAuto<2, TrainConfig::kMostInFlight>>(
       "batches-in-flight", c.batches_in_flight,
-      "Batches that are sampled, gathered or trained at the same time, 2 to 8: auto (3; on CPUs of several "
-      "machines as many as hide the measured latency of the network), or a number. The same numbers in any "
-      "case");
+      "Batches that are sampled, gathered or trained at the same time, 2 to 8: auto (3; on several machines "
+      "as many as hide the measured latency of the network), or a number. The same numbers in any case");
   table.add_as<options::BytesOrAuto>(
       "halo-cache", c.halo_cache_bytes,
       "Memory of a machine for those neighbor lists and feature rows of other machines' nodes that save most "

@@ -193,7 +193,8 @@ std::int64_t training_device_bytes(const TrainConfig& config, Count seeds, Count
     rows = fanout < 0 ? static_cast<double>(num_nodes)
                       : std::min(rows * (fanout + 1), static_cast<double>(num_nodes));
   }
-  const double sampling = static_cast<double>(num_nodes) * 5 + rows * 64 * Pipeline::kBuffers;
+  const auto in_flight = static_cast<double>(std::max<Count>(Pipeline::kBuffers, config.batches_in_flight));
+  const double sampling = static_cast<double>(num_nodes) * 5 + rows * 64 * in_flight;
   constexpr double kLibraries = 1.5 * (1 << 30);
   return static_cast<std::int64_t>(activations + sampling + kLibraries);
 }

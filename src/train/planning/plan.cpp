@@ -79,12 +79,14 @@ void take_measured(const TrainConfig& config, StepPlan& plan) {
   plan.basis = "given";
 }
 
-/// On CPUs of several machines a run hides round trips behind further batches.
+/// On several machines a run hides round trips behind further batches.
 void take_batches_in_flight(const TrainConfig& config, StepPlan& plan) {
   StepInputs& inputs = plan.inputs;
   if (!config.pipeline) return;
   if (config.batches_in_flight > 0) inputs.batches_in_flight = static_cast<int>(config.batches_in_flight);
-  if (plan.cluster.has_gpus() || inputs.machines == 1) return;
+  if (inputs.machines == 1) return;
+  if (plan.cluster.has_gpus() && config.batches_in_flight <= 0 && inputs.link.latency_seconds <= kSlowRound)
+    return;
   InFlight chosen;
   if (config.batches_in_flight > 0) {
     chosen = in_flight_of(inputs.batches_in_flight);

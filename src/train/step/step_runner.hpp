@@ -102,9 +102,9 @@ class StepRunner {
   double sum_seconds_ = 0;
   at::Tensor local_loss_;    ///< [1]
   at::Tensor update_seeds_;  ///< [] of all ranks and batches of the update
-  StepGraphs graphs_{Pipeline::kBuffers};
-  std::array<RecordedBatch, Pipeline::kBuffers> recorded_;  ///< what graphs_ were recorded with
-  int num_unrecorded_ = 0;                                  ///< padded batches that ran call by call
+  StepGraphs graphs_{Pipeline::kMostBuffers};
+  std::array<RecordedBatch, Pipeline::kMostBuffers> recorded_;  ///< what graphs_ were recorded with
+  int num_unrecorded_ = 0;                                      ///< padded batches that ran call by call
   std::size_t current_ = 0;
 };
 

@@ -50,8 +50,7 @@ void check_gpu_options(const TrainConfig& config) {
   if (config.host_threads > 0) refuse("--host-threads");
   if (config.sampler_device == comm::TopologyOptions::Compute::cuda) refuse("--sampler-device cuda");
   if (config.cuda_graph == CudaGraphs::on) refuse("--cuda-graph on");
-  if (parse_sm_split(config.sm_split).kind == SmSplitRequest::Kind::given)
-    refuse("--sm-split " + config.sm_split);
+  if (gives_sm_split(config)) refuse("--sm-split " + config.sm_split);
   if (asks_for_gpu_rows(placement::parse_placement(config.placement)))
     refuse("--placement " + config.placement);
 }
@@ -68,10 +67,12 @@ void check_transport(Transport transport, const char* option, const comm::Topolo
 }
 
 void check_batches_in_flight(const TrainConfig& config, const comm::Topology& topology) {
-  if (on_gpus(topology).empty() || config.batches_in_flight <= Pipeline::kBuffers) return;
-  throw InputError(
-      fmt::format("--batches-in-flight {} is not possible on a GPU", config.batches_in_flight),
-      fmt::format("Its stages work on one batch each: give at most {}, or auto.", Pipeline::kBuffers));
+  if (!gives_sm_split(config) || config.batches_in_flight <= Pipeline::kBuffers ||
+      topology.num_machines() == 1)
+    return;
+  throw InputError(fmt::format("--batches-in-flight {} is not possible beside --sm-split {}",
+                               config.batches_in_flight, config.sm_split),
+                   "Exchanges of several batches need all SMs of a GPU: leave one of the two out.");
 }
 
 }  // namespace
@@ -83,6 +84,10 @@ bool is_mixed(const comm::Topology& topology) {
 std::string device_name(const comm::Topology& topology) {
   if (is_mixed(topology)) return "mixed";
   return on_gpus(topology).empty() ? "cpu" : "cuda";
+}
+
+bool gives_sm_split(const TrainConfig& config) {
+  return parse_sm_split(config.sm_split).kind == SmSplitRequest::Kind::given;
 }
 
 bool measures_loader_threads(const TrainConfig& config, const comm::Topology& topology) {
@@ -107,8 +112,7 @@ void check_device_options(const TrainConfig& config, const comm::Topology& topol
   };
   if (config.sampler_device == comm::TopologyOptions::Compute::cuda) refuse("--sampler-device cuda");
   if (config.cuda_graph == CudaGraphs::on) refuse("--cuda-graph on");
-  if (parse_sm_split(config.sm_split).kind == SmSplitRequest::Kind::given)
-    refuse("--sm-split " + config.sm_split);
+  if (gives_sm_split(config)) refuse("--sm-split " + config.sm_split);
 }
 
 std::string mix_warning(const comm::Topology& topology) {

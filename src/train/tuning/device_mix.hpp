@@ -15,6 +15,9 @@ bool is_mixed(const comm::Topology& topology);
 /// "cuda", "cpu" or "mixed".
 std::string device_name(const comm::Topology& topology);
 
+/// Whether --sm-split names shares.
+bool gives_sm_split(const TrainConfig& config);
+
 /// Measuring ends in a sum over all ranks, so either all of them measure or none. All ranks measure loader
 /// threads if one rank trains on the cpu, and splits of the SMs if every rank has a GPU.
 bool measures_loader_threads(const TrainConfig& config, const comm::Topology& topology);

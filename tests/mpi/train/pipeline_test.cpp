@@ -78,6 +78,13 @@ class PipelineTest : public testing::TestWithParam<int> {
     }
     return batches;
   }
+  /// As if stages had done nothing but wait for round trips.
+  static LoaderTimes times_of_rounds(const Pipeline& pipeline) {
+    Count sample_rounds = 0;
+    for (const auto& hop : pipeline.neighbor_exchange().traffic) sample_rounds += hop.rounds;
+    const auto of = [&](Count rounds) { return static_cast<double>(rounds) * pipeline.link().round_seconds; };
+    return {.sample = of(sample_rounds), .gather = of(pipeline.row_exchange_report().rounds)};
+  }
   static Count sum_over_ranks(Count value) {
     test::world().communicator().all_reduce(std::span(&value, 1));
     return value;
@@ -222,15 +229,40 @@ TEST_P(PipelineTest, HidesRoundTripsBehindMoreBatches) {
   if (distributed) {
     EXPECT_GT(pipeline.link().round_seconds, 0);
     const Count rows_before = sum_over_ranks(pipeline.row_exchange_report().rows);
-    // As if nearly all of the time of a stage had been round trips.
-    const double latency = 12 * pipeline.link().round_seconds;
-    pipeline.choose_in_flight({.sample = 20 * latency, .gather = 20 * latency}, 0.01 * latency, 1);
-    EXPECT_FALSE(pipeline.wants_step_times());
+    const LoaderTimes rounds = times_of_rounds(pipeline);
+    pipeline.note_step_times(rounds, 0.01 * rounds.gather, steps.end);
+    EXPECT_GT(pipeline.batches_in_flight(), Pipeline::kBuffers);
     std::vector<std::int64_t> chosen{pipeline.batches_in_flight()};
     test::world().communicator().all_reduce(chosen, comm::Communicator::Op::max);
     EXPECT_EQ(chosen[0], pipeline.batches_in_flight()) << "all ranks have as many";
     EXPECT_EQ(load(pipeline, steps), expected);
     EXPECT_EQ(sum_over_ranks(pipeline.row_exchange_report().rows), 2 * rows_before);
+    pipeline.note_step_times({}, 1000 * rounds.gather, steps.end);  // the first steps do not count
+    ASSERT_TRUE(pipeline.wants_step_times());
+    pipeline.note_step_times({}, 0.01 * rounds.gather, steps.end);
+    EXPECT_FALSE(pipeline.wants_step_times());
+    EXPECT_EQ(pipeline.batches_in_flight(), chosen[0]) << "they are as fast";
+  }
+  pipeline.close();
+}
+
+TEST_P(PipelineTest, GoesBackToThreeWhereMoreAreSlowerOnAnyRank) {
+  Pipeline pipeline(parts(), options());
+  if (pipeline.wants_step_times()) {
+    const Pipeline::Steps steps{.epoch = 1, .first = 0, .end = pipeline.steps_per_epoch()};
+    const auto expected = load(pipeline, steps);
+    const LoaderTimes rounds = times_of_rounds(pipeline);
+    pipeline.note_step_times(rounds, 0.01 * rounds.gather, steps.end);
+    ASSERT_GT(pipeline.batches_in_flight(), Pipeline::kBuffers);
+    const Count rows_before = pipeline.row_exchange_report().rows;
+    EXPECT_EQ(load(pipeline, steps), expected);
+    pipeline.note_step_times({}, 0, steps.end);
+    const bool slow = test::world().rank() == test::world().size() - 1;
+    pipeline.note_step_times({}, slow ? 1000 * rounds.gather : 0, steps.end);
+    EXPECT_FALSE(pipeline.wants_step_times());
+    EXPECT_EQ(pipeline.batches_in_flight(), Pipeline::kBuffers);
+    EXPECT_EQ(load(pipeline, steps), expected);
+    EXPECT_EQ(pipeline.row_exchange_report().rows, 3 * rows_before) << "what more fetchers did counts still";
   }
   pipeline.close();
 }

@@ -52,19 +52,23 @@ std::string launches(const Steps& steps, unsigned seed) {
   const cuda::Stream stream;
   Launches launched;
   order.begin(steps.run);
-  const auto exchange = [&](Exchange kind, char name, unsigned jitter_seed) {
-    Jitter jitter(jitter_seed);
-    for (Count s = 0; s < steps.run.steps; ++s) {
-      jitter();
-      order.begin_exchange(kind, stream);
-      launched.add(name, s);
-      order.end_exchange(kind, stream);
+  std::vector<std::thread> threads;
+  const auto share = [&](Exchange kind, char name, int lanes) {
+    for (int lane = 0; lane < lanes; ++lane) {
+      threads.emplace_back([&, kind, name, lanes, lane] {
+        Jitter jitter(seed + threads.size());
+        for (Count s = lane; s < steps.run.steps; s += lanes) {
+          jitter();
+          order.begin_exchange({kind, lane}, stream);
+          launched.add(name, s);
+          order.end_exchange({kind, lane}, stream);
+        }
+      });
     }
   };
-  std::vector<std::thread> threads;
-  if (steps.run.samples) threads.emplace_back(exchange, Exchange::sample, 'S', seed + 2);
-  if (steps.run.fetches) threads.emplace_back(exchange, Exchange::fetch, 'F', seed);
-  Jitter jitter(seed + 1);
+  if (steps.run.samples) share(Exchange::sample, 'S', steps.run.sampled);
+  if (steps.run.fetches) share(Exchange::fetch, 'F', steps.run.gathered);
+  Jitter jitter(seed);
   for (Count s = 0; s < steps.run.steps; ++s) {
     jitter();
     if ((s + 1) % steps.reduces_every == 0) {
@@ -103,6 +107,24 @@ TEST(LaunchOrder, OfBothExchangesIsTheSameHoweverThreadsRun) {
   }
 }
 
+TEST(LaunchOrder, OfSeveralThreadsPerExchangeIsTheSameHoweverTheyRun) {
+  for (unsigned seed = 0; seed < 50; ++seed) {
+    ASSERT_EQ(launches({.run = {.steps = 4, .samples = true, .sampled = 2}}, seed),
+              "S0 S1 S2 F0 S3 F1 R0 F2 R1 F3 R2 R3")
+        << seed;
+    ASSERT_EQ(launches({.run = {.steps = 5, .samples = true, .sampled = 2, .gathered = 2}}, seed),
+              "S0 S1 S2 F0 S3 F1 S4 F2 R0 F3 R1 F4 R2 R3 R4")
+        << seed;
+    ASSERT_EQ(launches({.run = {.steps = 4, .gathered = 3}}, seed), "F0 F1 F2 F3 R0 R1 R2 R3") << seed;
+    ASSERT_EQ(launches({.run = {.steps = 3, .ahead = false, .samples = true, .sampled = 2}}, seed),
+              "S0 F0 R0 S1 F1 R1 S2 F2 R2")
+        << seed;
+    ASSERT_EQ(launches({.run = {.steps = 2, .samples = true, .sampled = 4, .gathered = 3}}, seed),
+              "S0 S1 F0 F1 R0 R1")
+        << seed;
+  }
+}
+
 // Two of ten steps are used, and the three that buffers had room for are sampled and fetched all the same.
 TEST(LaunchOrder, KeepsTheOrderOfExchangesAfterTheLastReduction) {
   for (unsigned seed = 0; seed < 50; ++seed) {
@@ -114,9 +136,9 @@ TEST(LaunchOrder, KeepsTheOrderOfExchangesAfterTheLastReduction) {
       Jitter jitter(jitter_seed);
       for (Count s = 0; s < 5; ++s) {
         jitter();
-        order.begin_exchange(kind, stream);
+        order.begin_exchange({kind}, stream);
         launched.add(name, s);
-        order.end_exchange(kind, stream);
+        order.end_exchange({kind}, stream);
       }
     };
     std::thread samples(exchange, Exchange::sample, 'S', seed),
@@ -152,8 +174,8 @@ TEST(LaunchOrder, StartsAnewWithARunOfSteps) {
   const cuda::Stream stream;
   for (int epoch = 0; epoch < 2; ++epoch) {
     order.begin({.steps = 1});
-    order.begin_exchange(Exchange::fetch, stream);
-    order.end_exchange(Exchange::fetch, stream);
+    order.begin_exchange({Exchange::fetch}, stream);
+    order.end_exchange({Exchange::fetch}, stream);
     order.begin_reduction(stream);
     order.end_reduction(stream);
     order.end_step();

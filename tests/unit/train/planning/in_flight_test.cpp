@@ -28,6 +28,24 @@ TEST(InFlight, KeepsToTheMost) {
   EXPECT_EQ(in_flight_for(slow, 1), InFlight{}) << "three stages have a batch each";
 }
 
+TEST(InFlight, OfStagesInAChainGivesTheFiguresOfItsExample) {
+  const StageTimes times = stages_in_a_chain(2, 1, 0.5);
+  EXPECT_DOUBLE_EQ(times.train, 0.5);
+  EXPECT_DOUBLE_EQ(times.sample, 1.25);
+  EXPECT_DOUBLE_EQ(times.gather, 0.75);
+  EXPECT_EQ(in_flight_for(times, 8), (InFlight{.sampled = 3, .gathered = 2}));
+}
+
+TEST(InFlight, OfStagesInAChainIsThreeOnAFastNetwork) {
+  EXPECT_EQ(in_flight_for(stages_in_a_chain(0.8, 0.1, 0.03), 8), InFlight{});
+  EXPECT_EQ(in_flight_for(stages_in_a_chain(1, 0, 0), 8), InFlight{});
+  EXPECT_EQ(in_flight_for(stages_in_a_chain(0, 0, 0), 8), InFlight{});
+}
+
+TEST(InFlight, OfStagesInAChainIsTheMostWhereAllIsLatency) {
+  EXPECT_EQ(in_flight_for(stages_in_a_chain(1, 2, 1), 8).batches(), 8);
+}
+
 TEST(InFlight, DividesANumber) {
   EXPECT_EQ(in_flight_of(2), (InFlight{.sampled = 1, .gathered = 1}));
   EXPECT_EQ(in_flight_of(3), (InFlight{.sampled = 1, .gathered = 1}));

@@ -31,6 +31,7 @@ class Products : public torch::nn::Module {
   explicit Products(std::int64_t width)
       : weight_(register_parameter("weight", at::full({width, width}, 1e-3F))) {}
   at::Tensor forward(const at::Tensor& x) const {
+    at::set_num_threads(1);  // of products that this thread, one of the agent's, begins
     at::Tensor y = x;
     for (int i = 0; i < 4; ++i) y = at::mm(y, weight_);
     return y;
@@ -79,7 +80,6 @@ void measure_copy() {
 /// Two stages, one per rank, of one thread each. At best, one is ahead of the other by a micro-batch.
 void measure_pipeline(const comm::Communicator& ranks) {
   constexpr std::int64_t kRows = 800, kWidth = 512, kMicroBatches = 8;
-  at::set_num_threads(1);
   rpc::Registry registry;
   rpc::register_module<Products, std::int64_t>(registry, "Products");
   rpc::Agent agent(ranks, fmt::format("worker{}", ranks.rank()), registry);

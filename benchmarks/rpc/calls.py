@@ -46,13 +46,10 @@ CASES = [
     Case("4 MB one way, CUDA", "us", "device copy", "0.5 of the copy's rate, beyond an empty call"),
     Case("64 MiB one way, CUDA", "us", "device copy", "0.90 of the copy"),
     Case("64 MiB one way, CPU", "us", "copy in memory", "1.5 GB/s: 45 ms"),
-    Case("64 MiB one way, no peer access", "us", bar="0.80 of the host-to-device copy"),
-    Case("64 MiB one way, two virtual machines", "us", bar="0.90 of NCCL"),
     Case("recipe, cpu, cold", "ms"),
     Case("recipe, cpu, warm", "ms", "its products", "a third of torch"),
     Case("recipe, cuda, cold", "ms", bar="half of torch"),
     Case("recipe, cuda, warm", "ms", "its products", "twice products and copies: a fifth of torch"),
-    Case("pipeline of two modules, 8 micro-batches", "of the ideal", bar="0.85"),
     Case("training step beside 100 calls per second", "of the step", bar="1.02"),
     Case("idle agent", "% of a core", bar="1"),
 ]

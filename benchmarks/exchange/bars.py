@@ -241,6 +241,7 @@ def row_of(case, host):
     except NotMeasurable as reason:
         return row | {'verdict': f'not measurable here: {reason}'}
     except Failed as failure:
+        print(failure, file=sys.stderr)
         return row | {'verdict': 'failed', 'error': str(failure)}
     ratio = found.measured / found.reference
     verdict = 'tiny, not judged' if host.small else 'met' if ratio <= case.bar else 'missed'

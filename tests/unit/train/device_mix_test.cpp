@@ -134,12 +134,17 @@ TEST(DeviceMix, RefusesExchangesBetweenGpusThatAreNotThere) {
   check(&TrainConfig::neighbor_exchange, "--neighbor-exchange");
 }
 
-TEST(DeviceMix, RefusesBatchesInFlightThatAGpuDoesNotWorkOn) {
+TEST(DeviceMix, RefusesMoreBatchesInFlightOnSomeOfTheSmsOnly) {
   TrainConfig config;
   config.batches_in_flight = 8;
-  EXPECT_NO_THROW(check_device_options(config, spread(topology_of("cc"))));
-  test::expect_error([&] { check_device_options(config, spread(topology_of("cg"))); },
-                     {"--batches-in-flight 8", "at most 3"});
+  for (const char* devices : {"cc", "cg", "gg"})
+    EXPECT_NO_THROW(check_device_options(config, spread(topology_of(devices))));
+  config.sm_split = "30,70";
+  EXPECT_NO_THROW(check_device_options(config, spread(topology_of("g")))) << "one machine exchanges nothing";
+  test::expect_error([&] { check_device_options(config, spread(topology_of("gg"))); },
+                     {"--batches-in-flight 8", "--sm-split 30,70"});
+  config.batches_in_flight = 3;
+  EXPECT_NO_THROW(check_device_options(config, spread(topology_of("gg"))));
 }
 
 }  // namespace

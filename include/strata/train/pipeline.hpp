@@ -193,10 +193,9 @@ class Pipeline {
   /// Whether the number of batches in flight is still to be chosen from the times of some steps.
   bool wants_step_times() const;
   /// Takes the times of some steps into account. In the end there are as many as hide the round trips between
-  /// machines, if steps are faster with them; the first rank logs it.
-  /// After some steps of begin(); `times` are those of these `steps`, `train_seconds` what they took without
-  /// waiting for batches. Collective, with the same choice on all ranks. REQUIRES:
-  /// wants_step_times().
+  /// machines, if steps are faster with them; the first rank logs it. After some steps of begin(); `times`
+  /// are those of these `steps`, `train_seconds` what they took without waiting for batches. Collective, with
+  /// the same choice on all ranks. REQUIRES: wants_step_times().
   void note_step_times(const LoaderTimes& times, double train_seconds, Count steps);
   const comm::LinkFacts& link() const;  ///< between machines over MPI, measured
   /// From GPU to GPU; all zero if nothing goes that way.

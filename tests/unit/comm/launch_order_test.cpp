@@ -55,8 +55,9 @@ std::string launches(const Steps& steps, unsigned seed) {
   std::vector<std::thread> threads;
   const auto share = [&](Exchange kind, char name, int lanes) {
     for (int lane = 0; lane < lanes; ++lane) {
-      threads.emplace_back([&, kind, name, lanes, lane] {
-        Jitter jitter(seed + threads.size());
+      const auto jitter_seed = static_cast<unsigned>(seed + 1 + threads.size());
+      threads.emplace_back([&, kind, name, lanes, lane, jitter_seed] {
+        Jitter jitter(jitter_seed);
         for (Count s = lane; s < steps.run.steps; s += lanes) {
           jitter();
           order.begin_exchange({kind, lane}, stream);

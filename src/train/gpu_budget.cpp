@@ -6,7 +6,6 @@
 #include "planning/memory_plan.hpp"
 #include "strata/comm/resources.hpp"
 #include "strata/cuda/device.hpp"
-#include "strata/train/pipeline.hpp"
 
 namespace strata::train {
 
@@ -21,11 +20,9 @@ GpuBudget gpu_budget(const RunContext& context, Count num_nodes, Count feature_c
       comm::resources_of(context.machine).gpu_sharers() *
       training_device_bytes(context.config, context.seeds_per_rank() * context.topology.num_machines(),
                             num_nodes);
-  const auto buffers =
-      static_cast<double>(std::max<Count>(Pipeline::kBuffers, context.config.batches_in_flight));
   return {.graph_bytes = std::max<std::int64_t>(0, static_cast<std::int64_t>(free) - training),
           .bytes_per_input_row = static_cast<std::int64_t>(static_cast<double>(feature_cols) * sizeof(float) *
-                                                           kGrowth * buffers)};
+                                                           kGrowth * buffers_on_gpu(context.config))};
 }
 
 }  // namespace strata::train

@@ -184,6 +184,10 @@ void plan_gpus(const TrainConfig& config, const graph::Manifest& manifest, const
 
 }  // namespace
 
+double buffers_on_gpu(const TrainConfig& config) {
+  return static_cast<double>(std::max<Count>(Pipeline::kBuffers, config.batches_in_flight));
+}
+
 std::int64_t training_device_bytes(const TrainConfig& config, Count seeds, Count num_nodes) {
   double rows = static_cast<double>(std::min(seeds, num_nodes));
   double activations = 0;
@@ -193,8 +197,7 @@ std::int64_t training_device_bytes(const TrainConfig& config, Count seeds, Count
     rows = fanout < 0 ? static_cast<double>(num_nodes)
                       : std::min(rows * (fanout + 1), static_cast<double>(num_nodes));
   }
-  const auto in_flight = static_cast<double>(std::max<Count>(Pipeline::kBuffers, config.batches_in_flight));
-  const double sampling = static_cast<double>(num_nodes) * 5 + rows * 64 * in_flight;
+  const double sampling = static_cast<double>(num_nodes) * 5 + rows * 64 * buffers_on_gpu(config);
   constexpr double kLibraries = 1.5 * (1 << 30);
   return static_cast<std::int64_t>(activations + sampling + kLibraries);
 }

@@ -13,6 +13,9 @@
 
 namespace strata::train {
 
+/// Batches that a GPU has room for before the run begins: three, or as many as were asked for.
+double buffers_on_gpu(const TrainConfig& config);
+
 /// An upper bound of what a rank takes of a GPU beside the graph: a batch of which every pick of every fanout
 /// finds a new node, with its activations, and the libraries.
 std::int64_t training_device_bytes(const TrainConfig& config, Count seeds, Count num_nodes);

@@ -3,14 +3,13 @@
 // of the same bytes within memory; and a pipeline of two modules beside what its work takes at best.
 //
 // usage: two ranks as mpirun, srun or torchrun start them
-#include <ATen/Parallel.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/mm.h>
 #include <fmt/format.h>
 
 #include <functional>
 
 #include "measuring.hpp"
+#include "products.hpp"
 #include "strata/rpc/agent.hpp"
 #include "strata/rpc/remote_module.hpp"
 #include "strata/util/error.hpp"
@@ -24,22 +23,6 @@ constexpr std::int64_t kMany = std::int64_t{64} << 20;
 int nothing() { return 0; }
 at::Tensor echo(const at::Tensor& tensor) { return tensor; }
 int receive(const at::Tensor& tensor) { return static_cast<int>(tensor.dim()); }
-
-/// A stage of the pipeline.
-class Products : public torch::nn::Module {
- public:
-  explicit Products(std::int64_t width)
-      : weight_(register_parameter("weight", at::full({width, width}, 1e-3F))) {}
-  at::Tensor forward(const at::Tensor& x) const {
-    at::set_num_threads(1);  // of products that this thread, one of the agent's, begins
-    at::Tensor y = x;
-    for (int i = 0; i < 4; ++i) y = at::mm(y, weight_);
-    return y;
-  }
-
- private:
-  at::Tensor weight_;
-};
 
 /// With a warm-up of a tenth of the calls.
 benchmarks::Times measure(int count, const std::function<void()>& run) {
@@ -77,23 +60,23 @@ void measure_copy() {
   print("64 MiB within memory", measure(30, [&] { to.copy_(from); }), kMany);
 }
 
-/// Two stages, one per rank, of one thread each. At best, one is ahead of the other by a micro-batch.
+/// Two stages, one per rank, of one thread each.
 void measure_pipeline(const comm::Communicator& ranks) {
-  constexpr std::int64_t kRows = 800, kWidth = 512, kMicroBatches = 8;
+  constexpr std::int64_t kRows = 800, kWidth = 512;
   rpc::Registry registry;
-  rpc::register_module<Products, std::int64_t>(registry, "Products");
+  rpc::register_module<benchmarks::Products, std::int64_t>(registry, "Products");
   rpc::Agent agent(ranks, fmt::format("worker{}", ranks.rank()), registry);
   if (ranks.rank() == 0) {
-    const rpc::RemoteModule<Products> first(agent, "worker0", kWidth), last(agent, "worker1", kWidth);
+    const rpc::RemoteModule<benchmarks::Products> first(agent, "worker0", kWidth),
+        last(agent, "worker1", kWidth);
     const at::Tensor x = at::full({kRows, kWidth}, 1, at::kFloat);
     const benchmarks::Times stage = measure(20, [&] { first.forward(x); });
     const benchmarks::Times both = measure(20, [&] {
-      rpc::pipeline({first.stage(), last.stage()}, x, {.micro_batches = kMicroBatches});
+      rpc::pipeline({first.stage(), last.stage()}, x, {.micro_batches = benchmarks::kMicroBatches});
     });
     print("one stage, the whole batch", stage, 0);
     print("a pipeline of two, 8 micro-batches", both, 0);
-    fmt::print("  of the ideal, 9/8 of one stage: {:.2f}\n",
-               stage.median_us * (kMicroBatches + 1) / kMicroBatches / both.median_us);
+    fmt::print("  of the ideal, 9/8 of one stage: {:.2f}\n", benchmarks::of_ideal(stage, both));
   }
   agent.shutdown();
 }

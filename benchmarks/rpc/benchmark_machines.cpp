@@ -4,9 +4,7 @@
 //
 // usage: two ranks as mpirun, srun or torchrun start them. If they share a GPU, NCCL_HOSTID must differ
 // between them.
-#include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/format.h>
 
 #include <array>
@@ -14,34 +12,19 @@
 #include <vector>
 
 #include "measuring.hpp"
+#include "measuring_gpus.hpp"
 #include "strata/comm/device_exchange.hpp"
-#include "strata/cuda/device.hpp"
 #include "strata/rpc/agent.hpp"
 #include "strata/util/error.hpp"
 
 namespace {
 
 using namespace strata;
+using benchmarks::bytes_on, benchmarks::device_of, benchmarks::receive_on_gpu, benchmarks::synchronize;
 
 constexpr int kWarmUp = 5, kCount = 40;
 constexpr std::array<std::int64_t, 3> kSizes{std::int64_t{1} << 20, std::int64_t{8} << 20,
                                              std::int64_t{64} << 20};
-
-Device own_device(const comm::Communicator& ranks) {
-  return {Device::Kind::cuda, ranks.rank() % cuda::device_count()};
-}
-at::TensorOptions bytes_on(Device device) {
-  return at::TensorOptions(at::kByte).device(
-      at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(device.index)));
-}
-void synchronize(const at::Tensor& tensor) {
-  c10::impl::VirtualGuardImpl(at::kCUDA).synchronizeDevice(tensor.get_device());
-}
-/// The answer says that the tensor is there.
-int receive(const at::Tensor& tensor) {
-  synchronize(tensor);
-  return 0;
-}
 
 double median_us(const std::function<void()>& run) {
   return benchmarks::measure(kCount, kWarmUp, run).median_us;
@@ -51,16 +34,15 @@ double median_us(const std::function<void()>& run) {
 std::vector<double> measure_calls(const comm::Communicator& ranks,
                                   const std::vector<rpc::Channel>& channels) {
   rpc::Registry registry;
-  registry.function("receive", &receive);
+  registry.function("receive", &receive_on_gpu);
   rpc::Options options{.channels = channels, .ranks_per_machine = 1};
-  if (ranks.rank() == 0)
-    options.set_device_map("rank:1", {{own_device(ranks).index, 1 % cuda::device_count()}});
+  if (ranks.rank() == 0) options.set_device_map("rank:1", {{device_of(0).index, device_of(1).index}});
   rpc::Agent agent(ranks, fmt::format("worker{}", ranks.rank()), registry, options);
   std::vector<double> times;
   if (ranks.rank() == 0) {
     for (const std::int64_t size : kSizes) {
-      const at::Tensor tensor = at::full({size}, 1, bytes_on(own_device(ranks)));
-      times.push_back(median_us([&] { agent.sync("worker1", &receive, tensor); }));
+      const at::Tensor tensor = at::full({size}, 1, bytes_on(device_of(0)));
+      times.push_back(median_us([&] { agent.sync("worker1", &receive_on_gpu, tensor); }));
     }
   }
   agent.shutdown();
@@ -69,7 +51,7 @@ std::vector<double> measure_calls(const comm::Communicator& ranks,
 
 /// A way there, and one byte back that says so.
 std::vector<double> measure_nccl(const comm::Communicator& ranks) {
-  const Device device = own_device(ranks);
+  const Device device = device_of(ranks.rank());
   const auto exchange = comm::make_device_exchange(ranks, device);
   const cuda::Stream stream(device);
   std::vector<double> times;

@@ -20,22 +20,56 @@ Door& door() {
   return door;
 }
 
+bool enter() {
+  const std::lock_guard lock(door().mutex);
+  if (door().closed) return false;
+  ++door().inside;
+  return true;
+}
+
+void leave() {
+  const std::lock_guard lock(door().mutex);
+  if (--door().inside == 0) door().left.notify_all();
+}
+
+/// What Python knows of a thread that it did not make. Without this, each entry would make it and its stack
+/// anew, and give both back to the system.
+class ThreadState {
+ public:
+  ThreadState() : held_(PyGILState_Ensure()), state_(PyEval_SaveThread()) {}
+  /// After the end of the interpreter, which has freed it, not at all.
+  ~ThreadState() {
+    if (!enter()) return;
+    PyEval_RestoreThread(state_);
+    PyGILState_Release(held_);
+    leave();
+  }
+  ThreadState(const ThreadState&) = delete;
+  ThreadState& operator=(const ThreadState&) = delete;
+
+ private:
+  const PyGILState_STATE held_;
+  PyThreadState* const state_;
+};
+
+/// Until this thread ends, if it is none of Python's.
+void keep_thread_state() {
+  thread_local std::optional<ThreadState> state;
+  if (!state && PyGILState_GetThisThreadState() == nullptr) state.emplace();
+}
+
 }  // namespace
 
 Interpreter::Entry::Entry() {
-  {
-    const std::lock_guard lock(door().mutex);
-    if (door().closed) return;
-    ++door().inside;
-  }
+  if (!enter()) return;
+  keep_thread_state();
   gil_.emplace();
 }
 
 Interpreter::Entry::~Entry() {
   if (!gil_) return;
   gil_.reset();
-  const std::lock_guard lock(door().mutex);
-  if (--door().inside == 0) door().left.notify_all();
+  leave();
 }
 
 void Interpreter::close() {

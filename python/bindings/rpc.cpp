@@ -247,6 +247,10 @@ void bind_options(nb::module_& module) {
       .def_rw("threads", &rpc::Options::threads)
       .def_rw("landing_bytes", &rpc::Options::landing_bytes)
       .def(
+          "set_busy_poll",
+          [](rpc::Options& options, int time) { options.busy_poll = std::chrono::microseconds(time); },
+          "microseconds"_a)
+      .def(
           "set_timeout", [](rpc::Options& options, int time) { options.timeout = milliseconds(time); },
           "milliseconds"_a)
       .def("set_channels", &set_channels, "names"_a)

@@ -26,6 +26,9 @@ void check(const Options& options) {
   };
   if (options.threads < 1) refuse(fmt::format("{} threads", options.threads));
   if (options.max_outstanding < 1) refuse(fmt::format("{} outstanding calls", options.max_outstanding));
+  if (options.busy_poll && options.busy_poll->count() < 0)
+    throw InputError(fmt::format("rpc::Options: a busy_poll of {} us", options.busy_poll->count()),
+                     "Give 0 to sleep at once, or the microseconds to look before.");
   if (options.timeout.count() < 1)
     refuse(fmt::format("{} ms until a call times out", options.timeout.count()));
 }
@@ -57,9 +60,13 @@ Agent::Agent(const comm::Communicator& communicator, const std::string& name, Re
   Core::Setup setup{.agents = std::move(agents),
                     .rank = communicator.rank(),
                     .registry = std::move(registry),
+                    .busy_poll = options.busy_poll.value_or(channels->cores() < Options::kCoresToPoll
+                                                                ? std::chrono::microseconds{0}
+                                                                : Options::kBusyPoll),
                     .options = std::move(options)};
+  auto links = std::make_unique<comm::MessageLinks>(communicator, setup.busy_poll);
   auto core = std::make_shared<Core>(std::move(setup));
-  core->start(std::move(channels), std::make_unique<comm::MessageLinks>(communicator));
+  core->start(std::move(channels), std::move(links));
   core_ = std::move(core);
 }
 

@@ -41,7 +41,7 @@ std::string device_of(const Parcel& parcel) {
 Core::Core(Setup setup)
     : setup_(std::move(setup)),
       maps_(all_maps(setup_.agents)),
-      workers_(std::make_shared<Workers>(setup_.options.threads)),
+      workers_(std::make_shared<Workers>(setup_.options.threads, setup_.busy_poll)),
       contexts_(setup_.rank),
       unanswered_(setup_.agents.size()) {}
 

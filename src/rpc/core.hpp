@@ -214,6 +214,7 @@ class Core final : public comm::MessageLinks::Receiver, public std::enable_share
     std::vector<AgentFacts> agents;
     int rank = 0;
     Registry registry;
+    std::chrono::nanoseconds busy_poll;
     Options options;
   };
   explicit Core(Setup setup);

@@ -2,6 +2,7 @@
 #include "strata/rpc/future.hpp"
 
 #include "autograd/contexts.hpp"
+#include "strata/util/busy_poll.hpp"
 #include "strata/util/error.hpp"
 #include "workers.hpp"
 
@@ -45,24 +46,25 @@ bool Completion::finish(std::exception_ptr error, const std::function<void()>& s
 }
 
 void Completion::wait() {
-  if (!is_done()) {
+  if (!is_done_soon()) {
     const Workers::Waiting waiting;
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return done_; });
+    changed_.wait(lock, [this] { return is_done(); });
   }
   if (const std::exception_ptr failed = error()) std::rethrow_exception(failed);
 }
 
 bool Completion::wait_for(std::chrono::milliseconds time) {
-  if (is_done()) return true;
+  if (is_done_soon()) return true;
   const Workers::Waiting waiting;
   std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, time, [this] { return done_; });
+  return changed_.wait_for(lock, time, [this] { return is_done(); });
 }
 
-bool Completion::is_done() const {
-  const std::lock_guard lock(mutex_);
-  return done_;
+bool Completion::is_done_soon() const {
+  if (is_done()) return true;
+  const auto workers = workers_.lock();
+  return workers && busy_poll(workers->busy_poll_time(), [this] { return is_done(); });
 }
 
 std::exception_ptr Completion::error() const {

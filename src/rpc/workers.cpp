@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "strata/util/busy_poll.hpp"
+
 namespace strata::rpc {
 namespace {
 
@@ -18,11 +20,13 @@ void Workers::push(std::function<void()> work) {
   const std::lock_guard lock(mutex_);
   if (stopped_) return;
   queue_.push_back(std::move(work));
+  has_work_ = true;
   find_thread();
 }
 
 void Workers::find_thread() {
   if (stopped_ || queue_.empty() || running_ >= threads_) return;
+  if (static_cast<int>(queue_.size()) <= looking_) return;
   wanted_.notify_one();
   if (static_cast<int>(queue_.size()) <= idle_ || running_ + idle_ >= threads_) return;
   ++idle_;
@@ -33,11 +37,13 @@ void Workers::serve() {
   own_pool() = this;
   std::unique_lock lock(mutex_);
   while (idle_ <= threads_ || !queue_.empty()) {
+    look_for_work(lock);
     wanted_.wait(lock, [this] { return stopped_ || !queue_.empty(); });
     if (stopped_) break;
     if (running_ >= threads_) break;  // threads that waited have come back
     std::function<void()> work = std::move(queue_.front());
     queue_.pop_front();
+    has_work_ = !queue_.empty();
     --idle_;
     ++running_;
     lock.unlock();
@@ -51,6 +57,16 @@ void Workers::serve() {
   left_.notify_all();
 }
 
+/// A while without sleeping, and without the lock.
+void Workers::look_for_work(std::unique_lock<std::mutex>& lock) {
+  if (!queue_.empty() || stopped_ || busy_poll_.count() == 0) return;
+  ++looking_;
+  lock.unlock();
+  busy_poll(busy_poll_, [this] { return has_work_.load(std::memory_order_relaxed); });
+  lock.lock();
+  --looking_;
+}
+
 bool Workers::is_idle() const {
   const std::lock_guard lock(mutex_);
   return queue_.empty() && running_ == 0 && waiting_ == 0;
@@ -60,6 +76,7 @@ void Workers::stop() {
   std::deque<std::function<void()>> dropped;
   const std::lock_guard lock(mutex_);
   stopped_ = true;
+  has_work_ = true;
   dropped.swap(queue_);
   wanted_.notify_all();
 }

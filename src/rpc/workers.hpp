@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -15,7 +17,11 @@ namespace strata::rpc {
 /// shared_ptr, because a thread may outlast its agent.
 class Workers : public std::enable_shared_from_this<Workers> {
  public:
-  explicit Workers(int threads) : threads_(threads) {}
+  /// `busy_poll`: how long a thread looks for more work before it sleeps, and a thread that waits for a
+  /// Completion looks for that.
+  explicit Workers(int threads, std::chrono::nanoseconds busy_poll = {})
+      : threads_(threads), busy_poll_(busy_poll) {}
+  std::chrono::nanoseconds busy_poll_time() const { return busy_poll_; }
 
   /// Runs `work`, which throws nothing, soon. Dropped after stop().
   void push(std::function<void()> work);
@@ -39,15 +45,19 @@ class Workers : public std::enable_shared_from_this<Workers> {
  private:
   void serve();
   void find_thread();  // for the queue; with the lock held
+  void look_for_work(std::unique_lock<std::mutex>& lock);
 
   const int threads_;
+  const std::chrono::nanoseconds busy_poll_;
   mutable std::mutex mutex_;
   std::condition_variable wanted_, left_;
   std::deque<std::function<void()>> queue_;
   int idle_ = 0;     // threads that wait for work
+  int looking_ = 0;  // those of them that do not sleep
   int running_ = 0;  // threads that run calls and do not wait for others
   int waiting_ = 0;  // threads whose calls wait for others
   bool stopped_ = false;
+  std::atomic<bool> has_work_ = false;  // or is stopped; for threads that look without the lock
 };
 
 }  // namespace strata::rpc

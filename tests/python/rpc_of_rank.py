@@ -29,7 +29,7 @@ def refuse_wrong_maps(rank):
 
 def start_again_with(channel, rank):
     """All tensors take the channel, whether there is room for them or they pass in pieces."""
-    rpc.init_rpc(f"again{rank}", rpc_backend_options=rpc.Options(channels=[channel], landing_bytes=256 << 10))
+    rpc.init_rpc(f"again{rank}", rpc_backend_options=rpc.Options(channels=[channel], landing_bytes=256 << 10, busy_poll_us=50))
     nothing = rpc.traffic()[channel].sent_bytes
     for count in (1_000, 1_000_000):
         assert rpc.rpc_sync((rank + 1) % 3, rpc_calls.add, args=(torch.ones(count), 1)).sum() == 2 * count

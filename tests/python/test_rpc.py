@@ -187,6 +187,7 @@ class Options(unittest.TestCase):
             lambda: rpc.Options(channels="tcp"),
             lambda: rpc.Options(channels=[]),
             lambda: rpc.Options(landing_bytes=-1),
+            lambda: rpc.Options(busy_poll_us=-1),
             lambda: options.set_device_map("worker1", {0: 2}),
             lambda: rpc.TensorPipeRpcBackendOptions(num_worker_threads=0),
             lambda: rpc.TensorPipeRpcBackendOptions(init_method="file:///tmp/store"),

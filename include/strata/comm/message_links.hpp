@@ -18,8 +18,9 @@ namespace strata::comm {
 ///
 /// Every pair of ranks has a TCP connection of its own, whatever started the ranks, because neither MPI nor
 /// gloo wakes a thread when a message comes, and neither tells which rank is gone. A thread per rank reads,
-/// and writes what send() cannot hand over at once; it sleeps while there is nothing to do. Messages from one
-/// rank to another arrive in the order of send(). An owner; thread safe except for its end.
+/// and writes what send() cannot hand over at once; it sleeps while there is nothing to do, after it has
+/// looked for `busy_poll` since the last message that came. Messages from one rank to another arrive in the
+/// order of send(). An owner; thread safe except for its end.
 class MessageLinks {
  public:
   /// A message: a head that is read first, and bulk that then lands in memory of the receiver's choice.
@@ -48,7 +49,7 @@ class MessageLinks {
 
   /// Connects all ranks. Collective. Hosts are reached at the addresses of their network interfaces, or of
   /// the one that GLOO_SOCKET_IFNAME names. Throws CommError on all ranks if two cannot be connected.
-  explicit MessageLinks(const Communicator& communicator);
+  explicit MessageLinks(const Communicator& communicator, std::chrono::nanoseconds busy_poll = {});
   ~MessageLinks();  ///< as close()
   MessageLinks(const MessageLinks&) = delete;
   MessageLinks& operator=(const MessageLinks&) = delete;

@@ -61,6 +61,12 @@ struct Options {
   /// Memory is taken from the system when it is used first. As much memory of GPUs is taken at the start
   /// where device maps join GPUs of a machine: for tensors that land on this rank's.
   std::int64_t landing_bytes = std::int64_t{128} << 20;
+  /// How long a thread that waits for a message, for work or for an answer looks for it before it sleeps:
+  /// waking up takes 10 to 60 us, several times per call. Nothing: kBusyPoll where this rank has kCoresToPoll
+  /// or more.
+  std::optional<std::chrono::microseconds> busy_poll = {};
+  static constexpr std::chrono::microseconds kBusyPoll{50};
+  static constexpr int kCoresToPoll = 4;  ///< for this rank's own work, and three threads that look
   /// N: virtual machines of N consecutive ranks, which share no memory; see comm::TopologyOptions.
   int ranks_per_machine = 0;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <exception>
@@ -27,9 +28,10 @@ class Completion {
   void succeed() { finish(nullptr); }
   void fail(std::exception_ptr error) { finish(std::move(error)); }
 
+  /// Both look without sleeping at first, as long as the agent's threads do.
   void wait();                                    ///< rethrows the error
   bool wait_for(std::chrono::milliseconds time);  ///< whether it is done by then; throws nothing
-  bool is_done() const;
+  bool is_done() const { return done_; }
   std::exception_ptr error() const;  ///< null if there is none yet
   /// Runs `callback` on a thread of the agent when this is done, for the AutogradContext of the thread that
   /// calls then(). Destroys it without running it if the agent ends before.
@@ -42,10 +44,12 @@ class Completion {
       std::exception_ptr error, const std::function<void()>& set_result = [] {});
 
  private:
+  bool is_done_soon() const;
+
   const std::weak_ptr<Workers> workers_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  bool done_ = false;
+  std::atomic<bool> done_ = false;  // written with the lock held
   std::exception_ptr error_;
   std::vector<std::function<void()>> continuations_;
 };

@@ -21,6 +21,7 @@ from strata.errors import InputError
 from strata.rpc._extension import _rpc
 
 DEFAULT_TIMEOUT = -1.0  # that of the options
+_MOST_POLL_US = 1_000_000
 _AGES_MS = 365 * 24 * 3600 * 1000 // 16  # for as long as it takes: 22 days, which an int32 holds
 
 DeviceLike = int | str | torch.device
@@ -63,6 +64,8 @@ class Options:
             this order that both allow and have.
         landing_bytes: memory in which this rank's tensors land for others of its machine; the least of all ranks counts.
             What finds no room there passes in pieces. None: 128 MiB.
+        busy_poll_us: microseconds for which a thread that waits for a message, for work or for an answer looks for it before it
+            sleeps. None: 50 where this rank has 4 cores or more, else 0.
 
     Raises:
         InputError, which is a ValueError, if one of these cannot be meant.
@@ -78,6 +81,7 @@ class Options:
         devices: Sequence[DeviceLike] | None = None,
         channels: Sequence[str] | None = None,
         landing_bytes: int | None = None,
+        busy_poll_us: int | None = None,
     ) -> None:
         if init_method not in (None, "env://"):
             raise InputError(
@@ -89,11 +93,14 @@ class Options:
             raise InputError(f"channels is {channels!r}", 'Give a list such as ["shared-memory", "tcp"], or None for all.')
         if landing_bytes is not None and landing_bytes < 0:
             raise InputError(f"landing_bytes is {landing_bytes}", "Give a number of bytes, such as 128 << 20.")
+        if busy_poll_us is not None and not 0 <= busy_poll_us <= _MOST_POLL_US:
+            raise InputError(f"busy_poll_us is {busy_poll_us}", f"Give 0 to {_MOST_POLL_US} microseconds, or None.")
         self.num_worker_threads = num_worker_threads
         self.rpc_timeout = rpc_timeout
         self.init_method = init_method
         self.channels = None if channels is None else list(channels)
         self.landing_bytes = landing_bytes
+        self.busy_poll_us = busy_poll_us
         self.devices: list[torch.device] | None = None
         self.device_maps: dict[str, dict[torch.device, torch.device]] = {}
         if devices is not None:
@@ -124,6 +131,8 @@ class Options:
         core.set_channels(self.channels or [])
         if self.landing_bytes is not None:
             core.landing_bytes = self.landing_bytes
+        if self.busy_poll_us is not None:
+            core.set_busy_poll(self.busy_poll_us)
         for peer, pairs in _maps_of(self):
             core.set_device_map(peer, pairs)
         return core

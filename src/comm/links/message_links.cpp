@@ -29,6 +29,7 @@ namespace strata::comm {
 namespace {
 
 using asio::ip::tcp;
+using std::chrono::steady_clock;
 using Message = MessageLinks::Message;
 using Landing = MessageLinks::Landing;
 
@@ -54,8 +55,9 @@ class Link {
   Link(tcp::socket socket, int peer, std::optional<Delays> delays)
       : socket_(std::move(socket)), peer_(peer), timer_(socket_.get_executor()), delays_(std::move(delays)) {}
 
-  void start(MessageLinks::Receiver& receiver) {
+  void start(MessageLinks::Receiver& receiver, std::function<void()> stay_awake) {
     receiver_ = &receiver;
+    stay_awake_ = std::move(stay_awake);
     read_frame();
   }
 
@@ -221,6 +223,7 @@ class Link {
   }
 
   void deliver() {
+    stay_awake_();
     try {
       receiver_->arrived(peer_, std::move(head_), std::exchange(landing_, {}).memory);
     } catch (const std::exception& error) {
@@ -244,6 +247,7 @@ class Link {
   asio::steady_timer timer_;
   std::optional<Delays> delays_;
   MessageLinks::Receiver* receiver_ = nullptr;
+  std::function<void()> stay_awake_;
   bool lost_ = false, leaving_ = false;
   std::deque<Outgoing> outgoing_;  // the first is being written
   Frame frame_;
@@ -255,7 +259,8 @@ class Link {
 }  // namespace
 
 struct MessageLinks::State {
-  explicit State(const Communicator& communicator) : work(asio::make_work_guard(context)) {
+  State(const Communicator& communicator, std::chrono::nanoseconds polling)
+      : work(asio::make_work_guard(context)), busy_poll(polling) {
     std::optional<DelaySettings> settings;
     communicator.together(
         [&settings] { settings = DelaySettings::parse(std::getenv("STRATA_MESSAGE_DELAYS")); });
@@ -269,6 +274,17 @@ struct MessageLinks::State {
                                                          std::move(delays)));
     }
   }
+
+  void run() {
+    while (!context.stopped()) {
+      if (steady_clock::now() > awake_until)
+        context.run_one();
+      else if (context.poll() == 0)
+        std::this_thread::yield();  // to whoever works on what is expected, if cores are few
+    }
+  }
+  /// More may come soon.
+  void stay_awake() { awake_until = steady_clock::now() + busy_poll; }
 
   void repeat(std::chrono::milliseconds period, const std::shared_ptr<std::function<bool()>>& repeated) {
     const auto timer = std::make_shared<asio::steady_timer>(context, period);
@@ -327,21 +343,23 @@ struct MessageLinks::State {
   asio::io_context context{1};
   asio::executor_work_guard<asio::io_context::executor_type> work;
   std::vector<std::unique_ptr<Link>> links;  // null for this rank
-  bool ending = false;                       // of the thread
+  const std::chrono::nanoseconds busy_poll;
+  steady_clock::time_point awake_until;
+  bool ending = false;  // of the thread
   std::deque<std::function<void()>> waiting;
   bool is_draining = false;
   std::thread thread;
 };
 
-MessageLinks::MessageLinks(const Communicator& communicator)
-    : state_(std::make_unique<State>(communicator)) {}
+MessageLinks::MessageLinks(const Communicator& communicator, std::chrono::nanoseconds busy_poll)
+    : state_(std::make_unique<State>(communicator, busy_poll)) {}
 MessageLinks::~MessageLinks() { close(); }
 
 void MessageLinks::start(Receiver& receiver) {
   for (const auto& link : state_->links)
-    if (link) link->start(receiver);
+    if (link) link->start(receiver, [state = state_.get()] { state->stay_awake(); });
   state_->context.restart();
-  state_->thread = std::thread([state = state_.get()] { state->context.run(); });
+  state_->thread = std::thread([state = state_.get()] { state->run(); });
 }
 
 void MessageLinks::send(int peer, Message message) { state_->send(peer, std::move(message)); }

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "strata/comm/machine.hpp"
+#include "strata/comm/resources.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/cuda/registration.hpp"
 #include "strata/util/error.hpp"
@@ -30,9 +31,9 @@ std::size_t piece_bytes_of(std::size_t ranks, std::size_t zone_bytes) {
 struct ChannelFacts {
   bool cuda_ipc = false, shared_memory = false, nccl = false, tcp = false;  ///< that it may use
   std::uint64_t landing_bytes = 0;
-  int machine = -1, machine_rank = 0;  ///< -1: not known
-  bool has_zone = false;               ///< that is open
-  std::vector<int> gpu_peers = {};     ///< whose GPUs and its own reach each other
+  int machine = 0, machine_rank = 0;  ///< known once channels are open, as all below
+  bool has_zone = false;
+  std::vector<int> gpu_peers = {};  ///< whose GPUs and its own reach each other
   template <typename Archive>
   void serialize(Archive& archive) {
     archive(cuda_ipc, shared_memory, nccl, tcp, landing_bytes, machine, machine_rank, has_zone, gpu_peers);
@@ -146,7 +147,7 @@ std::optional<Channel> channel_between(const ChannelFacts& a, const ChannelFacts
 
 /// Two GPUs of one machine that do not reach each other have no faster way by NCCL.
 bool may_use_nccl(const ChannelFacts& a, const ChannelFacts& b) {
-  return a.nccl && b.nccl && a.machine >= 0 && b.machine >= 0 && a.machine != b.machine;
+  return a.nccl && b.nccl && a.machine != b.machine;
 }
 
 /// The routes between the GPUs of two ranks that only a network joins.
@@ -228,19 +229,17 @@ Channels::Channels(const comm::Communicator& communicator, const Options& option
   const std::vector<ChannelFacts> wishes = gather(communicator, own);
   const bool may_share = std::ranges::count_if(wishes, &ChannelFacts::shared_memory) > 1;
   const bool may_map = std::ranges::count_if(wishes, &ChannelFacts::cuda_ipc) > 1;
-  const bool may_cross = std::ranges::count_if(wishes, &ChannelFacts::nccl) > 1;
-  if (may_share || may_map || may_cross) {
-    comm::Machine machine(communicator,
-                          comm::discover(communicator, {.ranks_per_machine = options.ranks_per_machine,
-                                                        .compute = comm::TopologyOptions::Compute::cpu}));
-    if (may_share) zones_ = open_zones(communicator, machine, wishes, agents);
-    if (may_map) gpu_ = open_gpu_routes(communicator, machine, wishes, agents);
-    own.machine = machine.index();
-    own.machine_rank = machine.rank();
-    own.has_zone = zones_ != nullptr;
-    if (gpu_) own.gpu_peers = gpu_->peers();
-    machine.close();
-  }
+  comm::Machine machine(communicator,
+                        comm::discover(communicator, {.ranks_per_machine = options.ranks_per_machine,
+                                                      .compute = comm::TopologyOptions::Compute::cpu}));
+  if (may_share) zones_ = open_zones(communicator, machine, wishes, agents);
+  if (may_map) gpu_ = open_gpu_routes(communicator, machine, wishes, agents);
+  cores_ = comm::resources_of(machine).cores;
+  own.machine = machine.index();
+  own.machine_rank = machine.rank();
+  own.has_zone = zones_ != nullptr;
+  if (gpu_) own.gpu_peers = gpu_->peers();
+  machine.close();
   const std::vector<ChannelFacts> all = gather(communicator, own);
   check_all_connected(all, agents);
   if (rank_ == 0) log_table(all, agents);

@@ -96,6 +96,8 @@ class Channels {
   Channels(const comm::Communicator& communicator, const Options& options,
            const std::vector<AgentFacts>& agents);
 
+  int cores() const { return cores_; }  ///< of this rank; see comm::Resources
+
   /// What tensors of so many bytes in host memory take to another rank.
   Channel to(int peer, std::size_t bytes) const;
   /// Null if there is none now.
@@ -143,6 +145,7 @@ class Channels {
   int on_machine(int rank) const { return machine_ranks_[static_cast<std::size_t>(rank)]; }
 
   const int rank_;
+  int cores_ = 1;
   std::shared_ptr<SharedZones> zones_;  // null: not open
   std::unique_ptr<GpuRoutes> gpu_;      // null: not open
   std::vector<NetworkRoutes::Plan> network_plans_;

@@ -37,6 +37,12 @@ StageTimes stages_in_a_chain(double step, double sample_latency, double gather_l
           .gather_latency = gather_latency};
 }
 
+StageTimes stages_with_hosts(double step, bool for_ids, bool for_rows) {
+  const double waiting = step * 3 / 4;
+  if (for_ids && for_rows) return stages_in_a_chain(step, waiting * 2 / 3, waiting / 3);
+  return stages_in_a_chain(step, for_ids ? waiting : 0, for_rows ? waiting : 0);
+}
+
 InFlight in_flight_of(int batches) {
   const int gathered = std::max(1, (batches - 1) / 3);
   return {.sampled = std::max(1, batches - 1 - gathered), .gathered = gathered};

@@ -38,6 +38,13 @@ InFlight in_flight_for(const StageTimes& times, int most);
 /// and gathering 0.75.
 StageTimes stages_in_a_chain(double step, double sample_latency, double gather_latency);
 
+/// Of GPUs whose hosts take part in the exchange of ids, of rows or of both: three quarters of a step are
+/// taken for their waiting, for GPUs and for each other, two parts of it for ids and one for rows.
+///
+/// Hosts that look at ids in a step of 4 ms: 3 of them wait, so training takes 1 ms and sampling 3.5, and 4
+/// batches are sampled at a time.
+StageTimes stages_with_hosts(double step, bool for_ids, bool for_rows);
+
 /// A number that was asked for, divided in proportion to two sampled per gathered batch. 5 gives 3 and 1.
 InFlight in_flight_of(int batches);
 

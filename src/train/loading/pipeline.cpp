@@ -153,15 +153,16 @@ struct Pipeline::State {
     if (!is_distributed() || !options.overlap) return false;
     if (is_without(Device::Kind::cuda)) return true;
     return is_without(Device::Kind::cpu) && options.may_overlap_launches &&
-           (options.batches_in_flight > kBuffers || waits_for_network());
+           (options.batches_in_flight > kBuffers || waits_for_others());
   }
   /// Of GPUs.
-  bool waits_for_network() const { return (waits_on_devices() ? gpu_link : link).round_seconds > kSlowRound; }
-  /// Whether GPUs wait for round trips from GPU to GPU only.
-  bool waits_on_devices() const {
+  bool waits_for_others() const { return hosts_take_part() || gpu_link.round_seconds > kSlowRound; }
+  /// Whether there is more to wait for than round trips from GPU to GPU.
+  bool hosts_take_part() const { return hosts_ask() || !rows_on_devices; }
+  bool hosts_ask() const {
     const bool asks_directly = requests_on_devices && has_bounded_requests() &&
                                options.sampler_device != comm::TopologyOptions::Compute::cpu;
-    return rows_on_devices && (parts.graph->is_replicated() || asks_directly);
+    return !parts.graph->is_replicated() && !asks_directly;
   }
   bool launches_overlap() const { return uses_wires() && can_widen(); }
   int most_launch_blocks() const {
@@ -262,8 +263,9 @@ struct Pipeline::State {
     const double sample_latency =
                      of_rounds(now.sample_rounds - before_steps.sample_rounds, requests_are_direct),
                  gather_latency = of_rounds(now.gather_rounds - before_steps.gather_rounds, rows_on_devices);
-    if (device.is_cuda())
-      return stages_in_a_chain((times.wait + train_seconds) / batches, sample_latency, gather_latency);
+    const double step = (times.wait + train_seconds) / batches;
+    if (device.is_cuda() && hosts_take_part()) return stages_with_hosts(step, hosts_ask(), !rows_on_devices);
+    if (device.is_cuda()) return stages_in_a_chain(step, sample_latency, gather_latency);
     return {.sample = times.sample / batches,
             .gather = times.gather / batches,
             .train = train_seconds / batches,
@@ -314,11 +316,12 @@ struct Pipeline::State {
     widen(agreed);
     loader->work_with(lanes());
     if (parts.world->rank() != 0) return;
+    const bool on_devices = device.is_cuda() && !hosts_take_part();
     spdlog::info(
         "{} batches in flight, {} of them sampled and {} gathered at a time: a round trip between machines "
-        "takes {}, and a batch {} of round trips",
+        "takes {}, and a batch waits {}",
         agreed.batches(), agreed.sampled, agreed.gathered,
-        format_seconds(waits_on_devices() ? gpu_link.round_seconds : link.round_seconds),
+        format_seconds((on_devices ? gpu_link : link).round_seconds),
         format_seconds(of_batch.sample_latency + of_batch.gather_latency));
   }
 

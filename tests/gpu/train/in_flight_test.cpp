@@ -54,14 +54,14 @@ class InFlightOnGpu : public testing::TestWithParam<Transport> {
     if (graph_) graph_->close(run_->machine);
   }
 
-  Pipeline make(int batches_in_flight) {
+  Pipeline make(int batches_in_flight, sampling::Method method = sampling::Method::uniform) {
     return Pipeline({.world = &test::world().communicator(),
                      .topology = &run_->topology,
                      .machine = &run_->machine,
                      .graph = &*graph_,
                      .sample_pool = &sample_pool_,
                      .gather_pool = &gather_pool_},
-                    {.sampler = {.fanouts = {4, 3}},
+                    {.sampler = {.fanouts = {4, 3}, .method = method},
                      .global_batch = 60,
                      .seed = 9,
                      .pad = true,
@@ -122,6 +122,30 @@ TEST_P(InFlightOnGpu, GivesTheSameBatchesForEveryNumber) {
     EXPECT_EQ(load(pipeline, steps), expected) << batches << " in flight, begun anew";
     pipeline.close();
   }
+}
+
+TEST_P(InFlightOnGpu, GivesTheSameBatchesWhereHostsLookAtIds) {
+  Pipeline usual = make(3, sampling::Method::labor);
+  const Pipeline::Steps steps{.epoch = 1, .first = 0, .end = usual.steps_per_epoch()};
+  const auto expected = load(usual, steps);
+  usual.close();
+  Pipeline six = make(6, sampling::Method::labor);
+  EXPECT_EQ(load(six, steps), expected);
+  six.close();
+  Pipeline pipeline = make(0, sampling::Method::labor);
+  EXPECT_EQ(pipeline.wants_step_times(), run_->topology.num_machines() > 1) << "more are worth a try";
+  EXPECT_EQ(load(pipeline, steps), expected);
+  if (pipeline.wants_step_times()) {
+    pipeline.note_step_times({}, 1, steps.end);
+    pipeline.note_step_times({}, 1, steps.end);
+    EXPECT_GT(pipeline.batches_in_flight(), Pipeline::kBuffers);
+    EXPECT_EQ(load(pipeline, steps), expected);
+    pipeline.note_step_times({}, 0, steps.end);
+    pipeline.note_step_times({}, 0.5, steps.end);
+    EXPECT_GT(pipeline.batches_in_flight(), Pipeline::kBuffers) << "they were faster";
+  }
+  EXPECT_FALSE(pipeline.wants_step_times());
+  pipeline.close();
 }
 
 TEST_P(InFlightOnGpu, TakesMoreWhereRoundTripsAreSlow) {

@@ -109,7 +109,9 @@ Registry registry() {
 
 class AgentTest : public testing::Test {
  protected:
+  /// Every other rank looks for messages before it sleeps, unless the options say otherwise.
   Agent& start(Options options = {}) {
+    if (!options.busy_poll) options.busy_poll = world().rank() % 2 == 0 ? 0us : Options::kBusyPoll;
     agent_.emplace(world().communicator(), fmt::format("worker{}", world().rank()), registry(),
                    std::move(options));
     scene().agent = &*agent_;
@@ -417,12 +419,14 @@ TEST_F(AgentTest, FailsCallbacksThatComeAfterItsEnd) {
   EXPECT_THAT(thrown<CommError>([&] { late.wait(); }).what(), testing::HasSubstr("the agent has ended"));
 }
 
-TEST_F(AgentTest, RefusesOptionsWithWhichNoCallWouldEnd) {
+TEST_F(AgentTest, RefusesOptionsThatCannotBeMeant) {
   for (const Options& options :
        {Options{.threads = 0}, Options{.max_outstanding = 0}, Options{.timeout = 0ms}}) {
     const auto error = thrown<InputError>([&] { start(options); });
     EXPECT_THAT(error.what(), testing::HasSubstr("rpc::Options: 0 "));
   }
+  const auto error = thrown<InputError>([&] { start({.busy_poll = -1us}); });
+  EXPECT_THAT(error.what(), testing::HasSubstr("a busy_poll of -1 us"));
 }
 
 TEST_F(AgentTest, RefusesBadMapsOnAllRanks) {

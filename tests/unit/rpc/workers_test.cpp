@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <future>
 #include <string>
@@ -14,17 +15,18 @@
 namespace strata::rpc {
 namespace {
 
-class WorkersTest : public testing::Test {
+/// With the time for which threads look for work before they sleep.
+class WorkersTest : public testing::TestWithParam<std::chrono::microseconds> {
  protected:
   /// Called at the end of a test, so that nothing that its work refers to ends before.
   void join() {
     workers_->stop();
     workers_->join();
   }
-  std::shared_ptr<Workers> workers_ = std::make_shared<Workers>(1);
+  std::shared_ptr<Workers> workers_ = std::make_shared<Workers>(1, GetParam());
 };
 
-TEST_F(WorkersTest, RunsAllThatIsPushed) {
+TEST_P(WorkersTest, RunsAllThatIsPushed) {
   constexpr int kCount = 1000;
   std::atomic<int> done{0};
   std::promise<void> last;
@@ -37,7 +39,7 @@ TEST_F(WorkersTest, RunsAllThatIsPushed) {
   join();
 }
 
-TEST_F(WorkersTest, ReplacesAThreadThatWaits) {
+TEST_P(WorkersTest, ReplacesAThreadThatWaits) {
   // One thread: each of these waits for the one that it pushes.
   constexpr int kDepth = 100;
   const auto all = std::make_shared<Completion>(workers_);
@@ -56,7 +58,7 @@ TEST_F(WorkersTest, ReplacesAThreadThatWaits) {
   join();
 }
 
-TEST_F(WorkersTest, RunsNoMoreThanItsThreadsAtATime) {
+TEST_P(WorkersTest, RunsNoMoreThanItsThreadsAtATime) {
   std::atomic<int> running{0}, most{0}, left{200};
   std::promise<void> last;
   for (int i = left; i > 0; --i)
@@ -71,7 +73,7 @@ TEST_F(WorkersTest, RunsNoMoreThanItsThreadsAtATime) {
   join();
 }
 
-TEST_F(WorkersTest, IsIdleWhenAllIsDone) {
+TEST_P(WorkersTest, IsIdleWhenAllIsDone) {
   std::promise<void> go, begun;
   workers_->push([&] {
     begun.set_value();
@@ -83,6 +85,20 @@ TEST_F(WorkersTest, IsIdleWhenAllIsDone) {
   while (!workers_->is_idle()) std::this_thread::yield();
   join();
 }
+
+TEST_P(WorkersTest, TakesWorkThatComesLate) {
+  for (int i = 0; i < 20; ++i) {
+    std::promise<void> done;
+    workers_->push([&] { done.set_value(); });
+    done.get_future().wait();
+    std::this_thread::sleep_for(std::chrono::microseconds(20 * i));  // less and more than it looks
+  }
+  join();
+}
+
+INSTANTIATE_TEST_SUITE_P(BusyPoll, WorkersTest,
+                         testing::Values(std::chrono::microseconds(0), std::chrono::microseconds(150)),
+                         [](const auto& info) { return info.param.count() == 0 ? "Sleeps" : "Looks"; });
 
 TEST(Future, CallsBackWithItsValueAndItsError) {
   const auto workers = std::make_shared<Workers>(2);

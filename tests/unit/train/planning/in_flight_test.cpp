@@ -46,6 +46,16 @@ TEST(InFlight, OfStagesInAChainIsTheMostWhereAllIsLatency) {
   EXPECT_EQ(in_flight_for(stages_in_a_chain(1, 2, 1), 8).batches(), 8);
 }
 
+TEST(InFlight, OfHostsThatTakePartGivesTheFiguresOfItsExample) {
+  const StageTimes ids = stages_with_hosts(4, true, false);
+  EXPECT_DOUBLE_EQ(ids.train, 1);
+  EXPECT_DOUBLE_EQ(ids.sample, 3.5);
+  EXPECT_EQ(in_flight_for(ids, 8), (InFlight{.sampled = 4, .gathered = 1}));
+  EXPECT_EQ(in_flight_for(stages_with_hosts(4, false, true), 8), (InFlight{.sampled = 1, .gathered = 4}));
+  EXPECT_EQ(in_flight_for(stages_with_hosts(4, true, true), 8), (InFlight{.sampled = 3, .gathered = 2}));
+  EXPECT_EQ(in_flight_for(stages_with_hosts(4, true, true), 4).batches(), 4);
+}
+
 TEST(InFlight, DividesANumber) {
   EXPECT_EQ(in_flight_of(2), (InFlight{.sampled = 1, .gathered = 1}));
   EXPECT_EQ(in_flight_of(3), (InFlight{.sampled = 1, .gathered = 1}));

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <ATen/core/Tensor.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include "strata/cuda/device.hpp"
+#include "strata/util/types.hpp"
+
+/// What the benchmarks of tensors on GPUs share.
+namespace strata::benchmarks {
+
+/// Of a rank; ranks share devices if there are not enough.
+inline Device device_of(int rank) { return {Device::Kind::cuda, rank % cuda::device_count()}; }
+
+inline at::TensorOptions bytes_on(Device device) {
+  return at::TensorOptions(at::kByte).device(
+      at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(device.index)));
+}
+
+/// Waits for all work of the tensor's device.
+inline void synchronize(const at::Tensor& tensor) {
+  c10::impl::VirtualGuardImpl(at::kCUDA).synchronizeDevice(tensor.get_device());
+}
+
+/// A function to call; its answer says that the tensor is there.
+inline int receive_on_gpu(const at::Tensor& tensor) {
+  synchronize(tensor);
+  return 0;
+}
+
+}  // namespace strata::benchmarks

@@ -65,7 +65,7 @@ struct Options {
   /// waking up takes 10 to 60 us, several times per call. Nothing: kBusyPoll where this rank has kCoresToPoll
   /// or more.
   std::optional<std::chrono::microseconds> busy_poll = {};
-  static constexpr std::chrono::microseconds kBusyPoll{50};
+  static constexpr std::chrono::microseconds kBusyPoll{200};
   static constexpr int kCoresToPoll = 4;  ///< for this rank's own work, and three threads that look
   /// N: virtual machines of N consecutive ranks, which share no memory; see comm::TopologyOptions.
   int ranks_per_machine = 0;
@@ -154,10 +154,10 @@ class Ref {
     return std::static_pointer_cast<T>(detail::local_value(core(), *holding_, typeid(T)));
   }
   /// A copy of the object, from wherever it lies.
-  T to_here() const {
+  T to_here() const { return fetch().wait(); }
+  Future<T> fetch() const {  ///< the same, without waiting
     return detail::future_of<T>(
-               detail::call(core(), {.to = owner(), .function = {}, .target = holding_, .arguments = {}}))
-        .wait();
+        detail::call(core(), {.to = owner(), .function = {}, .target = holding_, .arguments = {}}));
   }
 
   /// Calls a method of the object, on its owner; see Agent.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <ATen/core/Tensor.h>
+#include <c10/core/Event.h>
 
 #include <cstdint>
 #include <functional>
@@ -12,6 +13,32 @@
 /// Modules on several ranks that work at the same time, on different pieces of a batch.
 namespace strata::rpc {
 
+/// What a module has made of a micro-batch. On a GPU, whoever fetches it waits for this micro-batch only, and
+/// not for those behind it, which its stream has to compute by then.
+class StageOutput {
+ public:
+  StageOutput() = default;
+  explicit StageOutput(at::Tensor values);  ///< of the current stream
+  const at::Tensor& values() const { return values_; }
+
+  template <typename Archive>
+  void save(Archive& archive) const {
+    archive(add_to(owner_of<Packing>(archive)));
+  }
+  template <typename Archive>
+  void load(Archive& archive) {
+    std::int32_t place = -1;
+    archive(place);
+    values_ = owner_of<Unpacking>(archive).tensor(place);
+  }
+
+ private:
+  std::int32_t add_to(Packing& packing) const;
+
+  at::Tensor values_;
+  std::shared_ptr<const c10::Event> made_;  // null: on a CPU, or fetched
+};
+
 /// What one pipeline() has at one of its modules, on the module's rank: a thread that computes micro-batches
 /// in their order.
 class StageRun {
@@ -19,9 +46,9 @@ class StageRun {
   explicit StageRun(std::function<at::Tensor(const at::Tensor&)> forward);
 
   /// Waits until the micro-batches before this one are done. Calls may come in any order.
-  at::Tensor forward(std::int64_t micro_batch, const at::Tensor& x) const;
+  StageOutput forward(std::int64_t micro_batch, const at::Tensor& x) const;
   /// The same, of an output of the stage before, which is fetched from where it lies.
-  at::Tensor forward_from(std::int64_t micro_batch, const Ref<at::Tensor>& x) const;
+  StageOutput forward_from(std::int64_t micro_batch, const Ref<StageOutput>& x) const;
   /// Fails those that wait, if another one did.
   void cancel() const;
 

@@ -2,6 +2,8 @@
 #include "strata/rpc/pipeline.hpp"
 
 #include <ATen/ops/cat.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/format.h>
 
 #include <map>
@@ -42,7 +44,8 @@ struct StageRun::State {
 
   std::shared_ptr<Completion> end_of(std::int64_t micro_batch);
   void cancel();
-  at::Tensor compute(const at::Tensor& x);
+  /// `x` runs on the thread, too, so that the thread's stream waits for an input when its turn has come.
+  StageOutput compute(const std::function<at::Tensor()>& x);
 };
 
 namespace {
@@ -70,15 +73,15 @@ void StageRun::State::cancel() {
   for (const auto& [micro_batch, end] : ends) end->fail(cancellation());
 }
 
-at::Tensor StageRun::State::compute(const at::Tensor& x) {
+StageOutput StageRun::State::compute(const std::function<at::Tensor()>& x) {
   Core& core = *working_core();
   const ContextId context = current_context(core);
   const std::shared_ptr<Completion> done = new_completion();
-  at::Tensor y;
+  StageOutput y;
   thread.start([&] {
     try {
       const WorkFor working(core, context);
-      y = forward(x);
+      y = StageOutput(forward(x()));
       done->succeed();
     } catch (...) {
       done->fail(std::current_exception());
@@ -108,21 +111,39 @@ class StageRun::Turn {
   const std::shared_ptr<Completion> before_, end_;
 };
 
+StageOutput::StageOutput(at::Tensor values) : values_(std::move(values)) {
+  if (!values_.is_cuda()) return;
+  auto made = std::make_shared<c10::Event>(c10::kCUDA);
+  made->record(c10::impl::VirtualGuardImpl(c10::kCUDA).getStream(values_.device()));
+  made_ = std::move(made);
+}
+
+/// From a stream that waits for nothing else.
+std::int32_t StageOutput::add_to(Packing& packing) const {
+  if (!made_) return packing.add(values_);
+  const c10::impl::VirtualGuardImpl device(c10::kCUDA);
+  const c10::Stream stream = device.getStreamFromGlobalPool(values_.device());
+  const c10::StreamGuard on_stream(stream);
+  made_->block(stream);
+  device.recordDataPtrOnStream(values_.storage().data_ptr(), stream);
+  return packing.add(values_);
+}
+
 StageRun::StageRun(std::function<at::Tensor(const at::Tensor&)> forward) : state_(std::make_shared<State>()) {
   state_->forward = std::move(forward);
 }
 
-at::Tensor StageRun::forward(std::int64_t micro_batch, const at::Tensor& x) const {
+StageOutput StageRun::forward(std::int64_t micro_batch, const at::Tensor& x) const {
   const Turn turn(*state_, micro_batch);
   turn.wait();
-  return state_->compute(x);
+  return state_->compute([&] { return x; });
 }
 
-at::Tensor StageRun::forward_from(std::int64_t micro_batch, const Ref<at::Tensor>& x) const {
+StageOutput StageRun::forward_from(std::int64_t micro_batch, const Ref<StageOutput>& x) const {
   const Turn turn(*state_, micro_batch);
-  const at::Tensor here = x.to_here();  // while micro-batches before this one compute
+  Future<StageOutput> output = x.fetch();  // comes while micro-batches before this one compute
   turn.wait();
-  return state_->compute(here);
+  return state_->compute([&] { return output.wait().values(); });
 }
 
 void StageRun::cancel() const { state_->cancel(); }
@@ -135,13 +156,11 @@ void add_pipeline_calls(Registry& registry) {
 
 namespace {
 
-Future<at::Tensor> send_through(const std::vector<Ref<StageRun>>& runs, std::int64_t micro_batch,
-                                const at::Tensor& x) {
-  if (runs.size() == 1) return runs.front().async(&StageRun::forward, micro_batch, x);
-  Ref<at::Tensor> h = runs.front().remote(&StageRun::forward, micro_batch, x);
-  for (std::size_t i = 1; i + 1 < runs.size(); ++i)
-    h = runs[i].remote(&StageRun::forward_from, micro_batch, h);
-  return runs.back().async(&StageRun::forward_from, micro_batch, h);
+Future<StageOutput> send_through(const std::vector<Ref<StageRun>>& runs, std::int64_t micro_batch,
+                                 const at::Tensor& x) {
+  Ref<StageOutput> h = runs.front().remote(&StageRun::forward, micro_batch, x);
+  for (std::size_t i = 1; i < runs.size(); ++i) h = runs[i].remote(&StageRun::forward_from, micro_batch, h);
+  return h.fetch();
 }
 
 void cancel(const std::vector<Ref<StageRun>>& runs) {
@@ -164,10 +183,12 @@ at::Tensor pipeline(const std::vector<Stage>& stages, const at::Tensor& x, const
   std::vector<Ref<StageRun>> runs;
   for (const Stage& stage : stages) runs.push_back(stage());
   try {
-    std::vector<Future<at::Tensor>> outputs;
+    std::vector<Future<StageOutput>> outputs;
     for (const at::Tensor& piece : x.tensor_split(options.micro_batches))
       outputs.push_back(send_through(runs, std::ssize(outputs), piece));
-    return at::cat(wait_for_all(std::move(outputs)));
+    std::vector<at::Tensor> values;
+    for (const StageOutput& output : wait_for_all(std::move(outputs))) values.push_back(output.values());
+    return at::cat(values);
   } catch (...) {
     cancel(runs);
     throw;

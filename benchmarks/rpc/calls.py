@@ -3,7 +3,7 @@
 
     calls.py [--device auto|cpu|cuda] [--only strata|torch] [--quick] [--json FILE]
 
-Both run the same code in processes of their own, one after the other. With one GPU, both ranks use it; without, the rows of GPUs
+Both run the same code in processes of their own, one after the other, with half of the cores for each rank, four of them not for torch's threads. With one GPU, both ranks use it; without, the rows of GPUs
 say "not measured". Medians of 200 after a warm-up; "cold" is the first ten steps in new processes, "warm" the median of ten more.
 """
 
@@ -231,7 +231,12 @@ def measure_idle():
     return {"idle agent": (time.process_time() - used) * 100}
 
 
+def threads_of_rank():
+    return max(1, len(os.sched_getaffinity(0)) // 2 - 4)
+
+
 def run_rank(rank, setup):
+    torch.set_num_threads(threads_of_rank())
     os.environ.update(MASTER_ADDR="localhost", MASTER_PORT=str(setup.port))
     rpc, autograd = (importlib.import_module(name) for name in PEERS[setup.peer])
     options = rpc.TensorPipeRpcBackendOptions(num_worker_threads=16)
@@ -259,6 +264,7 @@ def measure_products(device, width):
 
 
 def measure_limits(setup):
+    torch.set_num_threads(threads_of_rank())
     x, y = torch.ones(16 * MIB), torch.empty(16 * MIB)
     rows = {
         "64 MiB one way, CPU": statistics.median(times(lambda: y.copy_(x), 20)),

@@ -8,11 +8,9 @@
 namespace strata::python {
 namespace {
 
-constexpr const char* kPickles = "strata.rpc._pickles";
-constexpr const char* kFailures = "strata.rpc._failures";
-
 Pickle dumped(const nb::object& object) {
-  const nb::tuple parts = nb::cast<nb::tuple>(nb::module_::import_(kPickles).attr("dump")(object));
+  static PackageFunction dump("strata.rpc._pickles", "dump");
+  const nb::tuple parts = nb::cast<nb::tuple>((*dump)(object));
   return pickle_of(nb::cast<nb::bytes>(parts[0]), nb::cast<nb::list>(parts[1]), nb::cast<nb::list>(parts[2]));
 }
 
@@ -41,16 +39,17 @@ Pickle pickle_of(const nb::bytes& bytes, const nb::list& tensors, const nb::list
 }
 
 nb::object unpickled(const Pickle& pickle) {
+  static PackageFunction load("strata.rpc._pickles", "load");
   nb::list tensors, handles;
   for (const at::Tensor& tensor : pickle.tensors) tensors.append(tensor);
   for (const rpc::Ref<PythonValue>& ref : pickle.handles) handles.append(std::make_unique<Handle>(ref));
   const nb::bytes bytes(pickle.bytes.data(), pickle.bytes.size());
-  return nb::module_::import_(kPickles).attr("load")(bytes, tensors, handles);
+  return (*load)(bytes, tensors, handles);
 }
 
 rpc::RemoteError remote_error_of(const nb::python_error& error) {
-  const nb::tuple parts =
-      nb::cast<nb::tuple>(nb::module_::import_(kFailures).attr("parts_of")(error.value()));
+  static PackageFunction parts_of("strata.rpc._failures", "parts_of");
+  const nb::tuple parts = nb::cast<nb::tuple>((*parts_of)(error.value()));
   const auto text = [&](int place) { return std::string(nb::cast<nb::str>(parts[place]).c_str()); };
   return rpc::RemoteError({.type = text(0),
                            .text = text(1),

@@ -65,6 +65,21 @@ auto in_python(const Function& function) {
   }
 }
 
+/// A function of the package, looked up once. Used with the GIL; static, because it is never freed.
+class PackageFunction {
+ public:
+  constexpr PackageFunction(const char* module, const char* name) : module_(module), name_(name) {}
+  nb::handle operator*() {
+    if (function_ == nullptr) function_ = nb::object(nb::module_::import_(module_).attr(name_)).release().ptr();
+    return function_;
+  }
+
+ private:
+  const char* const module_;
+  const char* const name_;
+  PyObject* function_ = nullptr;
+};
+
 /// What pickles of strata.rpc consist of. With the GIL.
 Pickle pickle_of(const nb::bytes& bytes, const nb::list& tensors, const nb::list& handles);
 nb::object unpickled(const Pickle& pickle);

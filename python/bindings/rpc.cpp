@@ -36,10 +36,8 @@ constexpr const char* kFunction = "a Python function";
 
 /// What all Python calls of other ranks are: one function, whose argument is the call itself.
 PythonValue run(const Pickle& call) {
-  return in_python([&] {
-    const nb::object calls = nb::module_::import_("strata.rpc._calls");
-    return PythonValue(calls.attr("run")(unpickled(call)));
-  });
+  static PackageFunction run_here("strata.rpc._calls", "run");
+  return in_python([&] { return PythonValue((*run_here)(unpickled(call))); });
 }
 
 /// For callers on other ranks.
@@ -216,10 +214,9 @@ void bind_remote_errors() {
       std::rethrow_exception(exception);
     } catch (const rpc::RemoteError& error) {
       try {
-        const nb::object value =
-            nb::module_::import_("strata.rpc._failures")
-                .attr("exception_of")(error.type(), error.text(), error.remedy(), error.rank(), error.host(),
-                                      error.agent(), error.device());
+        static PackageFunction exception_of("strata.rpc._failures", "exception_of");
+        const nb::object value = (*exception_of)(error.type(), error.text(), error.remedy(), error.rank(),
+                                                 error.host(), error.agent(), error.device());
         PyErr_SetObject(value.type().ptr(), value.ptr());
       } catch (nb::python_error& failed) {
         failed.restore();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "strata/rpc/agent.hpp"
 
+#include <ATen/Parallel.h>
 #include <fmt/format.h>
 
 #include "core.hpp"
@@ -33,6 +34,11 @@ void check(const Options& options) {
     refuse(fmt::format("{} ms until a call times out", options.timeout.count()));
 }
 
+std::chrono::microseconds busy_poll_for(int cores) {
+  return cores < at::get_num_threads() + Options::kPollingCores ? std::chrono::microseconds{0}
+                                                                : Options::kBusyPoll;
+}
+
 std::vector<AgentFacts> gather_facts(const comm::Communicator& communicator, const std::string& name,
                                      const Options& options) {
   AgentFacts own{.name = name,
@@ -60,9 +66,7 @@ Agent::Agent(const comm::Communicator& communicator, const std::string& name, Re
   Core::Setup setup{.agents = std::move(agents),
                     .rank = communicator.rank(),
                     .registry = std::move(registry),
-                    .busy_poll = options.busy_poll.value_or(channels->cores() < Options::kCoresToPoll
-                                                                ? std::chrono::microseconds{0}
-                                                                : Options::kBusyPoll),
+                    .busy_poll = options.busy_poll.value_or(busy_poll_for(channels->cores())),
                     .options = std::move(options)};
   auto links = std::make_unique<comm::MessageLinks>(communicator, setup.busy_poll);
   auto core = std::make_shared<Core>(std::move(setup));

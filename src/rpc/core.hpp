@@ -79,6 +79,7 @@ struct TensorHead {
     in_pieces,   ///< which follow as messages of their own
     on_gpu,      ///< landed in memory of the receiver's GPU
     in_gpu_pieces,
+    in_staged_pieces,  ///< through host memory
     by_network,  ///< follows on a network route
   };
   std::int8_t dtype = 0;

@@ -34,9 +34,11 @@ bool is_part(Kind kind) {
 
 at::ScalarType dtype_of(const TensorHead& head) { return static_cast<at::ScalarType>(head.dtype); }
 
-bool is_in_pieces(const TensorHead& head) {
-  return head.way == Way::in_pieces || head.way == Way::in_gpu_pieces;
+/// From GPU to GPU.
+bool is_in_gpu_pieces(const TensorHead& head) {
+  return head.way == Way::in_gpu_pieces || head.way == Way::in_staged_pieces;
 }
+bool is_in_pieces(const TensorHead& head) { return head.way == Way::in_pieces || is_in_gpu_pieces(head); }
 /// Whether it arrives some time after its message.
 bool follows(const TensorHead& head) { return is_in_pieces(head) || head.way == Way::by_network; }
 
@@ -83,6 +85,7 @@ Channel channel_of(Way way) {
       return Channel::cuda_ipc;
     case Way::landed:
     case Way::in_pieces:
+    case Way::in_staged_pieces:
       return Channel::shared_memory;
     case Way::in_message:
     case Way::by_network:  // which counts what it takes
@@ -135,7 +138,7 @@ TensorHead Core::load(int to, TensorPiece& piece, Message& message) {
     head.offset = place.offset;
     head.gpu_card = place.card;
   } else if (piece.gpu_route) {
-    head.way = Way::in_gpu_pieces;
+    head.way = channels_->is_staged(to, *piece.gpu_route) ? Way::in_staged_pieces : Way::in_gpu_pieces;
   } else if (piece.network_route) {
     head.way = Way::by_network;
   } else if (piece.room) {
@@ -248,7 +251,7 @@ Landing Core::land(int peer, const std::string& text) {
   }
   for (std::size_t i = 0; i < heads.size(); ++i) {
     if (landed->tensors[i].defined()) continue;
-    if (heads[i].way == Way::in_gpu_pieces) {
+    if (is_in_gpu_pieces(heads[i])) {
       landed->tensors[i] =
           channels_->gpu_from(peer, heads[i].route)->room_for_pieces(heads[i].sizes, dtype_of(heads[i]));
       continue;
@@ -373,7 +376,7 @@ void Core::open(int peer, Arrival& arrival) {
     const TensorHead& tensor = head.tensors[i];
     const Channel channel = channel_of(tensor.way);
     if (channel != Channel::tcp) channels_->count(channel, Direction::received, arrival.tensors[i].nbytes());
-    if (tensor.way == Way::in_gpu_pieces)
+    if (is_in_gpu_pieces(tensor))
       arrival.waits[i] = channels_->gpu_from(peer, tensor.route)->wait_for_pieces();
     if (tensor.way == Way::by_network)
       arrival.waits[i] = channels_->network().from(peer, tensor.route).wait_for_values();

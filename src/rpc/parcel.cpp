@@ -93,11 +93,12 @@ std::int32_t Packing::add(const at::Tensor& tensor) {
   return place;
 }
 
-/// Straight to the receiver's GPU. Returns whether there is such a way.
+/// To the receiver's GPU, within a machine. Returns whether there is such a way.
 bool Packing::send_on_gpu(const at::Tensor& tensor, TensorPiece& piece) {
   if (!tensor.is_cuda() || tensor.nbytes() == 0) return false;
   piece.gpu_route = core_.channels().gpu_route(
-      destination_.rank, {.mine = static_cast<int>(tensor.get_device()), .its = piece.destination.index});
+      destination_.rank, {.mine = static_cast<int>(tensor.get_device()), .its = piece.destination.index},
+      tensor.nbytes());
   if (!piece.gpu_route) return false;
   const at::Tensor dense = tensor.detach().resolve_conj().resolve_neg().contiguous();
   const std::shared_ptr<GpuSender> sender = core_.channels().gpu_to(destination_.rank, *piece.gpu_route);
@@ -106,7 +107,8 @@ bool Packing::send_on_gpu(const at::Tensor& tensor, TensorPiece& piece) {
     piece.values = dense;
     return true;
   }
-  piece.values = dense.is_alias_of(tensor) ? dense.clone() : dense;
+  const bool may_change = destination_.copies || destination_.is_answer;
+  piece.values = may_change && dense.is_alias_of(tensor) ? dense.clone() : dense;
   sender->prepare(piece.values);
   return true;
 }
@@ -114,7 +116,7 @@ bool Packing::send_on_gpu(const at::Tensor& tensor, TensorPiece& piece) {
 /// To a GPU of another machine, from a copy, because the caller may overwrite the tensor. Returns whether
 /// there is such a way.
 bool Packing::send_by_network(const at::Tensor& tensor, TensorPiece& piece) {
-  if (!tensor.is_cuda() || tensor.nbytes() < Channels::kLeastNetworkBytes) return false;
+  if (!tensor.is_cuda() || tensor.nbytes() < Channels::kLeastNotedBytes) return false;
   piece.network_route = core_.channels().network_route(
       destination_.rank, {.mine = static_cast<int>(tensor.get_device()), .its = piece.destination.index});
   if (!piece.network_route) return false;

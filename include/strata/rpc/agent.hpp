@@ -62,11 +62,12 @@ struct Options {
   /// where device maps join GPUs of a machine: for tensors that land on this rank's.
   std::int64_t landing_bytes = std::int64_t{128} << 20;
   /// How long a thread that waits for a message, for work or for an answer looks for it before it sleeps:
-  /// waking up takes 10 to 60 us, several times per call. Nothing: kBusyPoll where this rank has kCoresToPoll
-  /// or more.
+  /// waking up takes 10 to 60 us, several times per call. Nothing: kBusyPoll where this rank has
+  /// kPollingCores more than libtorch's threads take (at::set_num_threads), which wait for each other and so
+  /// for one that has to share its core; otherwise 0.
   std::optional<std::chrono::microseconds> busy_poll = {};
   static constexpr std::chrono::microseconds kBusyPoll{200};
-  static constexpr int kCoresToPoll = 4;  ///< for this rank's own work, and three threads that look
+  static constexpr int kPollingCores = 3;  ///< for the threads that look
   /// N: virtual machines of N consecutive ranks, which share no memory; see comm::TopologyOptions.
   int ranks_per_machine = 0;
 

@@ -65,7 +65,7 @@ class Options:
         landing_bytes: memory in which this rank's tensors land for others of its machine; the least of all ranks counts.
             What finds no room there passes in pieces. None: 128 MiB.
         busy_poll_us: microseconds for which a thread that waits for a message, for work or for an answer looks for it before it
-            sleeps. None: 200 where this rank has 4 cores or more, else 0.
+            sleeps. None: 200 where this rank has three cores more than torch.get_num_threads(), else 0.
 
     Raises:
         InputError, which is a ValueError, if one of these cannot be meant.

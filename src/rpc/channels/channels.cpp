@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <set>
 
 #include "strata/comm/machine.hpp"
 #include "strata/comm/resources.hpp"
@@ -116,20 +117,41 @@ std::shared_ptr<SharedZones> open_zones(const comm::Communicator& communicator, 
   return zones;
 }
 
-/// The ways between GPUs of this rank's machine; null if there can be none. Collective.
+/// Ranks of this machine that may take a channel, and to whom there are ways between GPUs already.
+struct MachineRank {
+  int rank = 0;
+  std::vector<int> joined = {};
+  template <typename Archive>
+  void serialize(Archive& archive) {
+    archive(rank, joined);
+  }
+};
+
+/// The ways between GPUs of this rank's machine that `before` lacks; null if there can be none. Collective.
 std::unique_ptr<GpuRoutes> open_gpu_routes(const comm::Communicator& communicator,
                                            const comm::Machine& machine, const std::vector<ChannelFacts>& all,
-                                           const std::vector<AgentFacts>& agents) {
-  const int rank = communicator.rank();
-  std::vector<int> ranks;  // of the machine, that may
-  for (const std::string& text : machine.communicator().all_gather(text_of(rank)))
-    if (const int each = parse<int>(text); all[at(each)].cuda_ipc) ranks.push_back(each);
+                                           const std::vector<AgentFacts>& agents, GpuRoutes::Through through,
+                                           const GpuRoutes* before = nullptr) {
+  MachineRank own{.rank = communicator.rank()};
+  if (before != nullptr) own.joined = before->peers();
+  std::vector<int> ranks;
+  std::set<std::pair<int, int>> joined;
+  for (const std::string& text : machine.communicator().all_gather(text_of(own))) {
+    const auto each = parse<MachineRank>(text);
+    const ChannelFacts& facts = all[at(each.rank)];
+    if (through == GpuRoutes::Through::receivers_gpu ? facts.cuda_ipc : facts.shared_memory)
+      ranks.push_back(each.rank);
+    for (const int peer : each.joined) joined.emplace(each.rank, peer);
+  }
   std::vector<GpuRoute> routes = gpu_routes_between(ranks, agents);
+  std::erase_if(routes,
+                [&](const GpuRoute& route) { return joined.contains({route.sender, route.receiver}); });
   if (routes.empty()) return nullptr;
   try {
-    return std::make_unique<GpuRoutes>(
-        machine, GpuRoutes::Wanted{
-                     .routes = std::move(routes), .rank = rank, .landing_bytes = least_landing_bytes(all)});
+    return std::make_unique<GpuRoutes>(machine, GpuRoutes::Wanted{.routes = std::move(routes),
+                                                                  .rank = own.rank,
+                                                                  .through = through,
+                                                                  .landing_bytes = least_landing_bytes(all)});
   } catch (const Error& error) {
     if (machine.rank() == 0)
       spdlog::warn("rpc: no ways between GPUs, so that their tensors take the next channel: {}",
@@ -233,7 +255,11 @@ Channels::Channels(const comm::Communicator& communicator, const Options& option
                         comm::discover(communicator, {.ranks_per_machine = options.ranks_per_machine,
                                                       .compute = comm::TopologyOptions::Compute::cpu}));
   if (may_share) zones_ = open_zones(communicator, machine, wishes, agents);
-  if (may_map) gpu_ = open_gpu_routes(communicator, machine, wishes, agents);
+  if (may_map)
+    gpu_ = open_gpu_routes(communicator, machine, wishes, agents, GpuRoutes::Through::receivers_gpu);
+  if (zones_)
+    staged_ = open_gpu_routes(communicator, machine, wishes, agents, GpuRoutes::Through::pinned_memory,
+                              gpu_.get());
   cores_ = comm::resources_of(machine).cores;
   own.machine = machine.index();
   own.machine_rank = machine.rank();
@@ -254,14 +280,20 @@ Channels::Channels(const comm::Communicator& communicator, const Options& option
   for (std::size_t i = 0; i < traffic_.size(); ++i) traffic_[i].channel = enum_names<Channel>[i].value;
 }
 
-std::optional<std::uint32_t> Channels::gpu_route(int peer, DevicePair devices) const {
-  return gpu_ ? gpu_->find(peer, devices) : std::nullopt;
+std::optional<std::uint32_t> Channels::gpu_route(int peer, DevicePair devices, std::size_t bytes) const {
+  if (const auto found = gpu_ ? gpu_->find(peer, devices) : std::nullopt) return found;
+  return staged_ && bytes >= kLeastNotedBytes ? staged_->find(peer, devices) : std::nullopt;
 }
 std::shared_ptr<GpuSender> Channels::gpu_to(int peer, std::uint32_t route) const {
-  return gpu_ ? gpu_->to(peer, route) : nullptr;
+  if (auto sender = gpu_ ? gpu_->to(peer, route) : nullptr) return sender;
+  return staged_ ? staged_->to(peer, route) : nullptr;
+}
+bool Channels::is_staged(int peer, std::uint32_t route) const {
+  return staged_ && staged_->to(peer, route) != nullptr;
 }
 std::shared_ptr<GpuReceiver> Channels::gpu_from(int peer, std::uint32_t route) const {
   std::shared_ptr<GpuReceiver> receiver = gpu_ ? gpu_->from(peer, route) : nullptr;
+  if (!receiver && staged_) receiver = staged_->from(peer, route);
   if (!receiver) throw CommError("a tensor is said to come a way that does not exist");
   return receiver;
 }
@@ -280,15 +312,24 @@ std::optional<std::uint32_t> Channels::network_route(int peer, DevicePair device
 
 void Channels::lost(int peer, Loss loss) {
   network_->lost(peer);
-  if (gpu_ && loss == Loss::died) gpu_->lost(peer);
+  if (loss != Loss::died) return;
+  for (GpuRoutes* routes : {gpu_.get(), staged_.get()})
+    if (routes != nullptr) routes->lost(peer);
 }
 
 void Channels::stop() const { network_->stop(); }
 
-std::optional<int> Channels::awaited_lost_peer() { return gpu_ ? gpu_->awaited_lost_peer() : std::nullopt; }
+std::optional<int> Channels::awaited_lost_peer() {
+  for (GpuRoutes* routes : {gpu_.get(), staged_.get()}) {
+    const std::optional<int> peer = routes == nullptr ? std::nullopt : routes->awaited_lost_peer();
+    if (peer) return peer;
+  }
+  return std::nullopt;
+}
 
 void Channels::close() {
-  if (gpu_) gpu_->close();
+  for (GpuRoutes* routes : {gpu_.get(), staged_.get()})
+    if (routes != nullptr) routes->close();
 }
 
 Channel Channels::to(int peer, std::size_t bytes) const {

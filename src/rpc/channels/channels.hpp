@@ -105,14 +105,17 @@ class Channels {
   /// A tensor's memory in the zone of its sender, given back at its end. Throws CommError if it lies outside.
   std::shared_ptr<std::byte> landed(int sender, std::size_t offset, std::size_t bytes) const;
 
-  /// The number of a way from GPU to GPU, of this rank's device and the peer's; nothing if there is none.
-  std::optional<std::uint32_t> gpu_route(int peer, DevicePair devices) const;
+  /// Smaller tensors of a GPU travel inside the message where their ways need notes beside it, because their
+  /// copy takes less.
+  static constexpr std::size_t kLeastNotedBytes = std::size_t{128} << 10;
+  /// The number of a way from GPU to GPU within a machine, of this rank's device and the peer's, for a tensor of
+  /// so many bytes; nothing if there is none.
+  std::optional<std::uint32_t> gpu_route(int peer, DevicePair devices, std::size_t bytes) const;
+  bool is_staged(int peer, std::uint32_t route) const;  ///< goes through host memory
   std::shared_ptr<GpuSender> gpu_to(int peer, std::uint32_t route) const;
   /// Throws CommError if there is none.
   std::shared_ptr<GpuReceiver> gpu_from(int peer, std::uint32_t route) const;
 
-  /// Smaller tensors of a GPU travel inside the message, because their copy takes less than the notes.
-  static constexpr std::size_t kLeastNetworkBytes = std::size_t{128} << 10;
   /// What network routes need besides what is known at the start. Before the first message.
   void connect(const std::function<std::string(int rank)>& describe,
                const std::function<RouteOutlet(int peer, comm::DevicePipe::End own)>& outlet_to);
@@ -148,6 +151,7 @@ class Channels {
   int cores_ = 1;
   std::shared_ptr<SharedZones> zones_;  // null: not open
   std::unique_ptr<GpuRoutes> gpu_;      // null: not open
+  std::unique_ptr<GpuRoutes> staged_;   // between GPUs that those do not join; null: not open
   std::vector<NetworkRoutes::Plan> network_plans_;
   const std::chrono::milliseconds timeout_;
   std::unique_ptr<NetworkRoutes> network_;

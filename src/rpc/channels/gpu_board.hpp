@@ -32,6 +32,8 @@ struct GpuCard {
   GpuMark was_read;        ///< then `emptied` was recorded
 };
 
+inline std::size_t rounded(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
 struct GpuBoard {
   static constexpr std::uint32_t kRooms = 128;  ///< tensors at a time; drivers bound the number of events
   static constexpr std::uint32_t kSlots = 4;    ///< for pieces of larger ones
@@ -39,11 +41,12 @@ struct GpuBoard {
   GpuMark sender_closed, receiver_closed;  ///< has ended what it opened of the other
 };
 
-/// How GPU memory is divided:
+/// How the memory of a route is divided:
 ///
 ///     | rooms ...           | slot 0 | slot 1 | ...
 struct GpuLayout {
   static constexpr std::size_t kAlignment = 512;  ///< of rooms, as libtorch aligns tensors
+  static constexpr std::size_t kMostStagedBytes = std::size_t{2} << 20;
   std::size_t rooms_bytes = 0, piece_bytes = 0;
 
   /// REQUIRES: at least least_bytes().
@@ -54,6 +57,12 @@ struct GpuLayout {
     return {.rooms_bytes = (bytes / kAlignment * kAlignment) - GpuBoard::kSlots * piece,
             .piece_bytes = piece};
   }
+  /// Without rooms, of as many bytes or fewer: of host memory, in which no tensor of a GPU can lie.
+  static GpuLayout staged(std::size_t bytes) {
+    return {.rooms_bytes = 0,
+            .piece_bytes = std::min(bytes / GpuBoard::kSlots / kAlignment * kAlignment, kMostStagedBytes)};
+  }
+  std::size_t bytes() const { return slot_offset(GpuBoard::kSlots); }
   static std::size_t least_bytes() { return 2 * GpuBoard::kSlots * kAlignment; }
   std::size_t slot_offset(std::uint32_t slot) const { return rooms_bytes + slot * piece_bytes; }
 };

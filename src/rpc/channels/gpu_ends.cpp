@@ -29,19 +29,20 @@ bool any_is_awaited(const AllEvents& all, Member event) {
       all, [&](const auto& each) { return each.awaited && each.*event && !(each.*event).is_complete(); });
 }
 
-std::size_t rounded(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
+/// Until the process ends.
+void keep_for_ever(RouteMemory memory) { static_cast<void>(new RouteMemory(std::move(memory))); }
 
 }  // namespace
 
 // ---- sender ----
 
-GpuSender::GpuSender(Device source, const std::string& memory_handle, GpuLayout layout, SharedBoard board)
+GpuSender::GpuSender(Device source, RouteMemory memory, GpuLayout layout, SharedBoard board)
     : source_(source),
       layout_(layout),
       board_(std::move(board)),
       stream_(pool_stream(source)),
       copies_(borrowed(source, stream_)),
-      memory_(std::make_unique<cuda::MappedMemory>(source, memory_handle)),
+      memory_(std::move(memory)),
       reached_(source),
       free_(0, layout.rooms_bytes) {
   for (std::uint32_t card = GpuBoard::kRooms; card-- > 0;) free_cards_.push_back(card);
@@ -49,7 +50,7 @@ GpuSender::GpuSender(Device source, const std::string& memory_handle, GpuLayout 
 
 GpuSender::~GpuSender() {
   // What the other process may still use stays until this one ends.
-  if (!closed_) static_cast<void>(memory_.release());
+  if (!closed_) keep_for_ever(std::move(memory_));
   if (!may_free_) static_cast<void>(events_.release());
 }
 
@@ -101,7 +102,7 @@ void GpuSender::send_piece(std::uint32_t slot, const at::Tensor& tensor, std::si
 
 void GpuSender::copy(std::uint32_t card, std::size_t offset, const void* from, std::size_t bytes) {
   make_once((*events_)[card].filled, source_, board_->cards[card].filled);
-  cuda::copy_async(memory_->data() + offset, from, bytes, copies_);
+  cuda::copy_async(memory_.get() + offset, from, bytes, copies_);
   (*events_)[card].filled.record(copies_);
 }
 
@@ -156,20 +157,19 @@ void GpuSender::close() {
 
 // ---- receiver ----
 
-GpuReceiver::GpuReceiver(Device target, std::size_t bytes, SharedBoard board)
+GpuReceiver::GpuReceiver(Device target, RouteMemory memory, GpuLayout layout, SharedBoard board)
     : target_(target),
-      layout_(GpuLayout::of(bytes)),
+      layout_(layout),
       board_(std::move(board)),
       stream_(pool_stream(target)),
       arrivals_(borrowed(target, stream_)),
-      memory_(std::make_unique<cuda::Buffer>(cuda::Memory::device, rounded(bytes, cuda::kIpcGranule),
-                                             "tensors from other processes", target)),
+      memory_(std::move(memory)),
       reached_(target),
       returns_(target) {}
 
 GpuReceiver::~GpuReceiver() {
   if (may_free_) return;
-  static_cast<void>(memory_.release());  // which the sender may still have mapped
+  keep_for_ever(std::move(memory_));  // which the sender may still have mapped
   static_cast<void>(events_.release());
 }
 
@@ -177,8 +177,7 @@ std::shared_ptr<LandedRoom> GpuReceiver::landed(const GpuPlace& place, std::size
   if (place.card >= GpuBoard::kRooms || place.offset % GpuLayout::kAlignment != 0 ||
       place.offset > layout_.rooms_bytes || bytes > layout_.rooms_bytes - place.offset)
     throw CommError("a tensor is said to lie where no tensor can");
-  auto room = std::make_shared<LandedRoom>(shared_from_this(), place.card,
-                                           static_cast<std::byte*>(memory_->data()) + place.offset);
+  auto room = std::make_shared<LandedRoom>(shared_from_this(), place.card, memory_.get() + place.offset);
   const cuda::DeviceGuard guard(target_);
   const std::lock_guard lock(mutex_);
   wait_until_filled(place.card);
@@ -200,8 +199,7 @@ void GpuReceiver::read_piece(std::uint32_t slot, const at::Tensor& tensor, std::
   const std::uint32_t card = GpuBoard::kRooms + slot;
   wait_until_filled(card);
   cuda::copy_async(static_cast<std::byte*>(tensor.mutable_data_ptr()) + offset,
-                   static_cast<const std::byte*>(memory_->data()) + layout_.slot_offset(slot), bytes,
-                   arrivals_);
+                   memory_.get() + layout_.slot_offset(slot), bytes, arrivals_);
   record_emptied(card, arrivals_);
 }
 

@@ -16,12 +16,11 @@
 #include "channels/free_space.hpp"
 #include "channels/gpu_board.hpp"
 #include "channels/torch_streams.hpp"
-#include "strata/cuda/buffer.hpp"
 #include "strata/cuda/ipc.hpp"
-#include "strata/tensor/host_region.hpp"
 
-/// A route goes from a GPU of one process to a GPU of another, or to the same one. The receiver owns memory
-/// on its GPU that the sender has mapped and writes to. Events order the streams of both, and no host waits.
+/// A route goes from a GPU of one process to a GPU of another, or to the same one, through memory that both
+/// have: on the receiver's GPU, or pinned host memory where the GPUs do not reach each other. Events order the
+/// streams of both, and no host waits.
 namespace strata::rpc {
 
 /// Where a tensor has landed.
@@ -32,12 +31,13 @@ struct GpuPlace {
 
 /// A route's board, and the memory that it lies in.
 using SharedBoard = std::shared_ptr<GpuBoard>;
+/// The memory of a route as one end has it, and what keeps it there.
+using RouteMemory = std::shared_ptr<std::byte>;
 
 /// The sender's end. Which rooms are free only it knows. Thread safe.
 class GpuSender {
  public:
-  /// Throws CudaError if `source` cannot reach the memory.
-  GpuSender(Device source, const std::string& memory_handle, GpuLayout layout, SharedBoard board);
+  GpuSender(Device source, RouteMemory memory, GpuLayout layout, SharedBoard board);
   ~GpuSender();
   GpuSender(const GpuSender&) = delete;
   GpuSender& operator=(const GpuSender&) = delete;
@@ -85,7 +85,7 @@ class GpuSender {
   const cuda::Stream copies_;
   std::mutex mutex_;  // of all below
   bool closed_ = false, may_free_ = false;
-  std::unique_ptr<cuda::MappedMemory> memory_;
+  RouteMemory memory_;
   std::unique_ptr<AllEvents> events_ = std::make_unique<AllEvents>();
   cuda::Event reached_;
   FreeSpace free_;
@@ -95,17 +95,15 @@ class GpuSender {
 
 class LandedRoom;
 
-/// The receiver's end, which owns the memory. Thread safe.
+/// The receiver's end. Thread safe.
 class GpuReceiver : public std::enable_shared_from_this<GpuReceiver> {
  public:
-  /// Throws OutOfMemory and CudaError.
-  GpuReceiver(Device target, std::size_t bytes, SharedBoard board);
+  GpuReceiver(Device target, RouteMemory memory, GpuLayout layout, SharedBoard board);
   ~GpuReceiver();
   GpuReceiver(const GpuReceiver&) = delete;
   GpuReceiver& operator=(const GpuReceiver&) = delete;
 
   Device target() const { return target_; }
-  std::string memory_handle() const { return cuda::ipc_handle(memory_->data()); }
   /// A tensor's room. Throws CommError if there can be none.
   std::shared_ptr<LandedRoom> landed(const GpuPlace& place, std::size_t bytes);
   /// Room for a tensor that comes in pieces, which copies may write to.
@@ -142,7 +140,7 @@ class GpuReceiver : public std::enable_shared_from_this<GpuReceiver> {
   const cuda::Stream arrivals_;
   std::mutex mutex_;  // of all below
   bool may_free_ = false;
-  std::unique_ptr<cuda::Buffer> memory_;
+  RouteMemory memory_;
   std::unique_ptr<AllEvents> events_ = std::make_unique<AllEvents>();
   cuda::Event reached_;
   cuda::Stream returns_;

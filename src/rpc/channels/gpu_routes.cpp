@@ -10,7 +10,11 @@
 #include <string_view>
 #include <thread>
 
+#include "strata/cuda/buffer.hpp"
+#include "strata/cuda/device.hpp"
+#include "strata/cuda/registration.hpp"
 #include "strata/rpc/channel.hpp"
+#include "strata/tensor/host_region.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/log.hpp"
 #include "wire.hpp"
@@ -18,16 +22,30 @@
 namespace strata::rpc {
 namespace {
 
-/// One board per route, in memory of all processes of the machine.
-std::vector<SharedBoard> make_boards(const comm::Machine& machine, std::size_t count) {
-  const auto region = std::make_shared<tensor::HostRegion>(
-      tensor::HostRegion::create(machine, count * sizeof(GpuBoard), "boards of tensors between GPUs"));
-  std::vector<SharedBoard> boards;
-  for (std::size_t i = 0; i < count; ++i) {
-    std::byte* const board = region->data() + i * sizeof(GpuBoard);
-    boards.emplace_back(region, reinterpret_cast<GpuBoard*>(board));
+/// Host memory of all processes of the machine. Collective over it.
+std::shared_ptr<tensor::HostRegion> make_region(const comm::Machine& machine, std::size_t bytes,
+                                                const char* name) {
+  return std::make_shared<tensor::HostRegion>(tensor::HostRegion::create(machine, bytes, name));
+}
+
+/// The same memory, which the GPUs of this process copy from and to at full speed.
+std::shared_ptr<void> pinned(std::shared_ptr<tensor::HostRegion> region, Device device) {
+  struct Pinned {
+    std::shared_ptr<tensor::HostRegion> region;
+    cuda::Registration registration;  // ends before the memory
+  };
+  const cuda::DeviceGuard guard(device);
+  cuda::Registration registration(region->data(), region->bytes());
+  return std::make_shared<Pinned>(Pinned{std::move(region), std::move(registration)});
+}
+
+/// A GPU of this rank at the end of a route.
+std::optional<Device> own_device(const GpuRoutes::Wanted& wanted) {
+  for (const GpuRoute& route : wanted.routes) {
+    if (route.sender == wanted.rank) return Device{Device::Kind::cuda, route.devices.mine};
+    if (route.receiver == wanted.rank) return Device{Device::Kind::cuda, route.devices.its};
   }
-  return boards;
+  return std::nullopt;
 }
 
 template <typename T>
@@ -69,24 +87,54 @@ bool joins_one_gpu(const GpuRoute& route, std::span<const AgentFacts> agents) {
   return gpu(route.sender, route.devices.mine) == gpu(route.receiver, route.devices.its);
 }
 
+/// By route. Collective over the machine.
+std::vector<GpuRoutes::Place> GpuRoutes::make_places(const comm::Machine& machine, const Wanted& wanted) {
+  const bool is_staged = wanted.through == Through::pinned_memory;
+  const auto boards =
+      make_region(machine, wanted.routes.size() * sizeof(GpuBoard), "boards of tensors between GPUs");
+  std::vector<Place> places;
+  std::size_t total = 0;
+  for (std::size_t i = 0; i < wanted.routes.size(); ++i) {
+    const std::size_t bytes = bytes_to(wanted.routes[i].receiver, wanted);
+    std::byte* const board = boards->data() + i * sizeof(GpuBoard);
+    places.push_back({.layout = is_staged ? GpuLayout::staged(bytes) : GpuLayout::of(bytes),
+                      .board = {boards, reinterpret_cast<GpuBoard*>(board)}});
+    total += places.back().layout.bytes();
+  }
+  if (!is_staged) return places;
+  const auto region = make_region(machine, total, "tensors between GPUs");
+  const std::optional<Device> device = own_device(wanted);
+  std::shared_ptr<void> owner = region;
+  machine.communicator().together([&] {
+    if (device) owner = pinned(region, *device);
+  });
+  std::byte* next = region->data();
+  for (Place& place : places) {
+    place.pinned = RouteMemory(owner, next);
+    next += place.layout.bytes();
+  }
+  return places;
+}
+
 GpuRoutes::GpuRoutes(const comm::Machine& machine, const Wanted& wanted) {
-  const std::vector<SharedBoard> boards = make_boards(machine, wanted.routes.size());
+  const std::vector<Place> places = make_places(machine, wanted);
   std::vector<Offer> own_offers;
-  for (std::size_t i = 0; i < boards.size(); ++i)
+  for (std::size_t i = 0; i < places.size(); ++i)
     if (wanted.routes[i].receiver == wanted.rank)
-      own_offers.push_back(make_receiver(wanted.routes[i], bytes_to(wanted.rank, wanted), boards[i]));
+      own_offers.push_back(make_receiver(wanted.routes[i], places[i]));
   std::map<Key, Offer> offers;  // to this rank
   for (Offer& offer : gather(machine, own_offers))
     if (offer.sender == wanted.rank) offers.emplace(Key{offer.receiver, offer.number}, std::move(offer));
   std::vector<Failure> failures;
-  for (std::size_t i = 0; i < boards.size(); ++i) {
+  for (std::size_t i = 0; i < places.size(); ++i) {
     const GpuRoute& route = wanted.routes[i];
     if (route.sender != wanted.rank) continue;
     const Offer& offer = offers.at({route.receiver, route.number});
-    const std::string reason = make_sender(route, offer, bytes_to(route.receiver, wanted), boards[i]);
+    const std::string reason = make_sender(route, offer, places[i]);
     if (!reason.empty()) failures.push_back({route.sender, route.receiver, reason});
   }
   drop(machine, wanted.rank, gather(machine, failures));
+  samples_.clear();
   std::set<int> peers;
   for (const auto& [key, sender] : senders_) peers.insert(key.first);
   peers_.assign(peers.begin(), peers.end());
@@ -94,13 +142,23 @@ GpuRoutes::GpuRoutes(const comm::Machine& machine, const Wanted& wanted) {
     if (route.sender == wanted.rank && peers.contains(route.receiver)) from_here_.push_back(route);
 }
 
-GpuRoutes::Offer GpuRoutes::make_receiver(const GpuRoute& route, std::size_t bytes, SharedBoard board) {
+GpuRoutes::Offer GpuRoutes::make_receiver(const GpuRoute& route, const Place& place) {
   Offer offer{.sender = route.sender, .receiver = route.receiver, .number = route.number};
   try {
     const Device target{Device::Kind::cuda, route.devices.its};
-    auto receiver = std::make_shared<GpuReceiver>(target, bytes, std::move(board));
-    offer.handle = receiver->memory_handle();
-    receivers_.emplace(Key{route.sender, route.number}, std::move(receiver));
+    RouteMemory memory = place.pinned;
+    if (memory) {
+      const cuda::DeviceGuard guard(target);
+      offer.handle = samples_.emplace_back(target).handle();
+    } else {
+      const auto buffer = std::make_shared<cuda::Buffer>(cuda::Memory::device,
+                                                         rounded(place.layout.bytes(), cuda::kIpcGranule),
+                                                         "tensors from other processes", target);
+      offer.handle = cuda::ipc_handle(buffer->data());
+      memory = RouteMemory(buffer, static_cast<std::byte*>(buffer->data()));
+    }
+    receivers_.emplace(Key{route.sender, route.number},
+                       std::make_shared<GpuReceiver>(target, std::move(memory), place.layout, place.board));
   } catch (const std::exception& error) {
     offer.failure = error.what();
   }
@@ -108,15 +166,20 @@ GpuRoutes::Offer GpuRoutes::make_receiver(const GpuRoute& route, std::size_t byt
 }
 
 /// Returns why there is none.
-std::string GpuRoutes::make_sender(const GpuRoute& route, const Offer& offer, std::size_t bytes,
-                                   SharedBoard board) {
+std::string GpuRoutes::make_sender(const GpuRoute& route, const Offer& offer, const Place& place) {
   if (offer.handle.empty()) return offer.failure;
   try {
-    if (cuda::peer_access_is_off()) throw CudaError("STRATA_PEER_ACCESS=off is in the environment");
     const Device source{Device::Kind::cuda, route.devices.mine};
-    senders_.emplace(
-        Key{route.receiver, route.number},
-        std::make_shared<GpuSender>(source, offer.handle, GpuLayout::of(bytes), std::move(board)));
+    RouteMemory memory = place.pinned;
+    if (memory) {
+      const cuda::IpcEvent opens(source, offer.handle);
+    } else {
+      if (cuda::peer_access_is_off()) throw CudaError("STRATA_PEER_ACCESS=off is in the environment");
+      const auto mapped = std::make_shared<cuda::MappedMemory>(source, offer.handle);
+      memory = RouteMemory(mapped, mapped->data());
+    }
+    senders_.emplace(Key{route.receiver, route.number},
+                     std::make_shared<GpuSender>(source, std::move(memory), place.layout, place.board));
     return {};
   } catch (const std::exception& error) {
     return error.what();
@@ -127,7 +190,7 @@ std::string GpuRoutes::make_sender(const GpuRoute& route, const Offer& offer, st
 void GpuRoutes::drop(const comm::Machine& machine, int rank, std::span<const Failure> failures) {
   if (failures.empty()) return;
   if (machine.rank() == 0) {
-    spdlog::warn("rpc: {} routes between GPUs do not open, so that their tensors take the next channel: {}",
+    spdlog::warn("rpc: {} ways between GPUs do not open, so that their tensors take the next channel: {}",
                  failures.size(), failures.front().reason);
   }
   const auto failed = [&](int peer) {

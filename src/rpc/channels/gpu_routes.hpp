@@ -33,15 +33,18 @@ bool joins_one_gpu(const GpuRoute& route, std::span<const AgentFacts> agents);
 /// The ends of routes that lie in this process.
 class GpuRoutes {
  public:
+  /// What tensors go through.
+  enum class Through : std::uint8_t { receivers_gpu, pinned_memory };
   struct Wanted {
     std::vector<GpuRoute> routes;   ///< of the machine, the same on all of its ranks
     int rank = 0;                   ///< this one, as the routes have it
-    std::size_t landing_bytes = 0;  ///< of GPU memory of a receiver, for all routes to it
+    Through through = Through::receivers_gpu;
+    std::size_t landing_bytes = 0;  ///< of memory for all routes to a receiver
   };
   /// Opens what can be opened; warns of the rest in one line. Collective over the machine.
   GpuRoutes(const comm::Machine& machine, const Wanted& wanted);
 
-  /// Whose GPUs and this rank's reach each other, both ways.
+  /// To whose GPUs routes go from this rank's, and back.
   const std::vector<int>& peers() const { return peers_; }
   std::optional<std::uint32_t> find(int peer, DevicePair devices) const;  ///< devices: this rank's and its
   /// Null if there is none.
@@ -71,7 +74,7 @@ class GpuRoutes {
   struct Offer {
     int sender = 0, receiver = 0;
     std::uint32_t number = 0;
-    std::string handle = {};   ///< empty: there is none
+    std::string handle = {};   ///< of the memory, or of an event; empty: there is none
     std::string failure = {};  ///< why
     template <typename Archive>
     void serialize(Archive& archive) {
@@ -87,13 +90,21 @@ class GpuRoutes {
       archive(sender, receiver, reason);
     }
   };
-  Offer make_receiver(const GpuRoute& route, std::size_t bytes, SharedBoard board);
-  std::string make_sender(const GpuRoute& route, const Offer& offer, std::size_t bytes, SharedBoard board);
+  /// What both ends of a route have.
+  struct Place {
+    GpuLayout layout;
+    SharedBoard board;
+    RouteMemory pinned = {};  ///< null: the memory is the receiver's
+  };
+  static std::vector<Place> make_places(const comm::Machine& machine, const Wanted& wanted);
+  Offer make_receiver(const GpuRoute& route, const Place& place);
+  std::string make_sender(const GpuRoute& route, const Offer& offer, const Place& place);
   void drop(const comm::Machine& machine, int rank, std::span<const Failure> failures);
 
   std::map<Key, std::shared_ptr<GpuSender>> senders_;
   std::map<Key, std::shared_ptr<GpuReceiver>> receivers_;
   std::map<int, std::chrono::steady_clock::time_point> lost_;  // when
+  std::vector<cuda::IpcEvent> samples_;  // for others to open, while routes are made
   std::vector<GpuRoute> from_here_;
   std::vector<int> peers_;
 };

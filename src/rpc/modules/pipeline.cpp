@@ -6,6 +6,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/format.h>
 
+#include <chrono>
 #include <map>
 #include <mutex>
 
@@ -163,6 +164,16 @@ Future<StageOutput> send_through(const std::vector<Ref<StageRun>>& runs, std::in
   return h.fetch();
 }
 
+/// All of them come before the current stream waits for the first: it may be that of a stage, which then
+/// would not go on with the micro-batches behind it.
+std::vector<at::Tensor> values_of(std::vector<Future<StageOutput>> outputs) {
+  for (const Future<StageOutput>& output : outputs)
+    while (!output.wait_for(std::chrono::hours(1))) continue;  // its timeout ends it
+  std::vector<at::Tensor> values;
+  for (const StageOutput& output : wait_for_all(std::move(outputs))) values.push_back(output.values());
+  return values;
+}
+
 void cancel(const std::vector<Ref<StageRun>>& runs) {
   for (const Ref<StageRun>& run : runs) {
     try {
@@ -186,9 +197,7 @@ at::Tensor pipeline(const std::vector<Stage>& stages, const at::Tensor& x, const
     std::vector<Future<StageOutput>> outputs;
     for (const at::Tensor& piece : x.tensor_split(options.micro_batches))
       outputs.push_back(send_through(runs, std::ssize(outputs), piece));
-    std::vector<at::Tensor> values;
-    for (const StageOutput& output : wait_for_all(std::move(outputs))) values.push_back(output.values());
-    return at::cat(values);
+    return at::cat(values_of(std::move(outputs)));
   } catch (...) {
     cancel(runs);
     throw;

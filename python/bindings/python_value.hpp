@@ -70,7 +70,8 @@ class PackageFunction {
  public:
   constexpr PackageFunction(const char* module, const char* name) : module_(module), name_(name) {}
   nb::handle operator*() {
-    if (function_ == nullptr) function_ = nb::object(nb::module_::import_(module_).attr(name_)).release().ptr();
+    if (function_ == nullptr)
+      function_ = nb::object(nb::module_::import_(module_).attr(name_)).release().ptr();
     return function_;
   }
 

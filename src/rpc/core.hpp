@@ -80,7 +80,7 @@ struct TensorHead {
     on_gpu,      ///< landed in memory of the receiver's GPU
     in_gpu_pieces,
     in_staged_pieces,  ///< through host memory
-    by_network,  ///< follows on a network route
+    by_network,        ///< follows on a network route
   };
   std::int8_t dtype = 0;
   std::vector<std::int64_t> sizes;

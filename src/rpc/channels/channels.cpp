@@ -144,8 +144,9 @@ std::unique_ptr<GpuRoutes> open_gpu_routes(const comm::Communicator& communicato
     for (const int peer : each.joined) joined.emplace(each.rank, peer);
   }
   std::vector<GpuRoute> routes = gpu_routes_between(ranks, agents);
-  std::erase_if(routes,
-                [&](const GpuRoute& route) { return joined.contains({route.sender, route.receiver}); });
+  std::erase_if(routes, [&](const GpuRoute& route) {
+    return joined.contains({route.sender, route.receiver});
+  });
   if (routes.empty()) return nullptr;
   try {
     return std::make_unique<GpuRoutes>(machine, GpuRoutes::Wanted{.routes = std::move(routes),
@@ -258,8 +259,8 @@ Channels::Channels(const comm::Communicator& communicator, const Options& option
   if (may_map)
     gpu_ = open_gpu_routes(communicator, machine, wishes, agents, GpuRoutes::Through::receivers_gpu);
   if (zones_)
-    staged_ = open_gpu_routes(communicator, machine, wishes, agents, GpuRoutes::Through::pinned_memory,
-                              gpu_.get());
+    staged_ =
+        open_gpu_routes(communicator, machine, wishes, agents, GpuRoutes::Through::pinned_memory, gpu_.get());
   cores_ = comm::resources_of(machine).cores;
   own.machine = machine.index();
   own.machine_rank = machine.rank();

@@ -108,8 +108,8 @@ class Channels {
   /// Smaller tensors of a GPU travel inside the message where their ways need notes beside it, because their
   /// copy takes less.
   static constexpr std::size_t kLeastNotedBytes = std::size_t{128} << 10;
-  /// The number of a way from GPU to GPU within a machine, of this rank's device and the peer's, for a tensor of
-  /// so many bytes; nothing if there is none.
+  /// The number of a way from GPU to GPU within a machine, of this rank's device and the peer's, for a tensor
+  /// of so many bytes; nothing if there is none.
   std::optional<std::uint32_t> gpu_route(int peer, DevicePair devices, std::size_t bytes) const;
   bool is_staged(int peer, std::uint32_t route) const;  ///< goes through host memory
   std::shared_ptr<GpuSender> gpu_to(int peer, std::uint32_t route) const;

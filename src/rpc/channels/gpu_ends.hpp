@@ -19,8 +19,8 @@
 #include "strata/cuda/ipc.hpp"
 
 /// A route goes from a GPU of one process to a GPU of another, or to the same one, through memory that both
-/// have: on the receiver's GPU, or pinned host memory where the GPUs do not reach each other. Events order the
-/// streams of both, and no host waits.
+/// have: on the receiver's GPU, or pinned host memory where the GPUs do not reach each other. Events order
+/// the streams of both, and no host waits.
 namespace strata::rpc {
 
 /// Where a tensor has landed.

@@ -36,8 +36,8 @@ class GpuRoutes {
   /// What tensors go through.
   enum class Through : std::uint8_t { receivers_gpu, pinned_memory };
   struct Wanted {
-    std::vector<GpuRoute> routes;   ///< of the machine, the same on all of its ranks
-    int rank = 0;                   ///< this one, as the routes have it
+    std::vector<GpuRoute> routes;  ///< of the machine, the same on all of its ranks
+    int rank = 0;                  ///< this one, as the routes have it
     Through through = Through::receivers_gpu;
     std::size_t landing_bytes = 0;  ///< of memory for all routes to a receiver
   };
@@ -104,7 +104,7 @@ class GpuRoutes {
   std::map<Key, std::shared_ptr<GpuSender>> senders_;
   std::map<Key, std::shared_ptr<GpuReceiver>> receivers_;
   std::map<int, std::chrono::steady_clock::time_point> lost_;  // when
-  std::vector<cuda::IpcEvent> samples_;  // for others to open, while routes are made
+  std::vector<cuda::IpcEvent> samples_;                        // for others to open, while routes are made
   std::vector<GpuRoute> from_here_;
   std::vector<int> peers_;
 };

@@ -110,5 +110,16 @@ TEST(GpuRoutes, AreWhatRandomMapsNeed) {
   }
 }
 
+TEST(GpuLayout, OfHostMemoryHasSlotsOnly) {
+  for (const std::size_t bytes : {GpuLayout::least_bytes(), std::size_t{1} << 20, std::size_t{1} << 30}) {
+    const GpuLayout layout = GpuLayout::staged(bytes);
+    EXPECT_EQ(layout.rooms_bytes, 0U);
+    EXPECT_GT(layout.piece_bytes, 0U);
+    EXPECT_EQ(layout.piece_bytes % GpuLayout::kAlignment, 0U);
+    EXPECT_LE(layout.bytes(), bytes);
+    EXPECT_LE(layout.piece_bytes, GpuLayout::kMostStagedBytes);
+  }
+}
+
 }  // namespace
 }  // namespace strata::rpc

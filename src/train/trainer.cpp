@@ -337,6 +337,7 @@ class Run {
         {.first = progress_.step_in_epoch, .end = steps, .all = epochs * steps - progress_.step_in_epoch});
     const bool timed = session_.pipeline.wants_step_times();
     if (timed) end = std::min(end, progress_.step_in_epoch + kTimedSteps);
+    end = end_of_update(end);  // where a stop may be noticed and a checkpoint written
     const Count first = progress_.step_in_epoch;
     const auto start = Clock::now();
     log_sms();
@@ -376,6 +377,11 @@ class Run {
     const std::string news = sms_.take_news();
     if (!news.empty() && context_.first_rank()) spdlog::info("{}", news);
     if (const auto result = sms_.take_result()) metrics_.write(sm_split_record(*result));
+  }
+
+  Count end_of_update(Count end) const {
+    const Count updates = (end + config_.accumulate - 1) / config_.accumulate;
+    return std::min(updates * config_.accumulate, session_.pipeline.steps_per_epoch());
   }
 
   /// The batches of an update are neighbors in the epoch.

@@ -43,6 +43,15 @@ class Rescale(e2e.Case):
     def test_goes_on_with_the_same_losses_where_updates_have_several_batches(self):
         self.check('--accumulate', '3', '--model', 'gcn', '--dropout', '0.2')
 
+    def test_stops_between_updates(self):
+        # Asked to before the end of the first update, which is no end of the 16 steps whose times are taken.
+        updates = 12
+        graph, output = self.build(SPEC, 2), self.folder / 'stopped'
+        job = [*JOB, '--accumulate', str(updates), '--fanouts', '15,15', '--hidden', '128']
+        code, text = self.signalled(graph, output, signal.SIGUSR1, *job, '--ranks-per-machine', '1', after=0)
+        self.assertEqual(code, STOPPED, text)
+        self.assertEqual(e2e.progress(output / 'checkpoint.safetensors')['step_in_epoch'] % updates, 0)
+
     def test_refuses_another_batch_with_the_option_that_helps(self):
         graph = self.build(SPEC, 1)
         job = ['--fanouts', '5,5', '--hidden', '16', '--batch-size', '50']

@@ -72,7 +72,7 @@ Count SmMeasurement::begin_segment(const Ahead& ahead) {
 }
 
 void SmMeasurement::end_step() {
-  if (!timed_) return;
+  if (!timed_ || steps_ == kSegment) return;  // a segment is longer where an update's batches are
   ++steps_;
   if (phase_ == Phase::settling && steps_ != kWarmUp) return;
   const auto now = Clock::now();

@@ -27,9 +27,7 @@ class StageOutput {
   }
   template <typename Archive>
   void load(Archive& archive) {
-    std::int32_t place = -1;
-    archive(place);
-    values_ = owner_of<Unpacking>(archive).tensor(place);
+    archive(values_);
   }
 
  private:

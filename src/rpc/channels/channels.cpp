@@ -8,10 +8,10 @@
 #include <map>
 #include <set>
 
+#include "channels/pinned.hpp"
 #include "strata/comm/machine.hpp"
 #include "strata/comm/resources.hpp"
 #include "strata/cuda/device.hpp"
-#include "strata/cuda/registration.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
 #include "strata/util/log.hpp"
@@ -72,15 +72,8 @@ std::optional<Device> mapped_device(int rank, const std::vector<AgentFacts>& age
 
 /// The same zones, which `device` then copies from and to at full speed.
 std::shared_ptr<SharedZones> registered(std::shared_ptr<SharedZones> zones, Device device) {
-  struct Registered {
-    std::shared_ptr<SharedZones> zones;
-    cuda::Registration registration;  // ends before the memory
-  };
   try {
-    const cuda::DeviceGuard guard(device);
-    const std::span<std::byte> memory = zones->memory();
-    return {std::make_shared<Registered>(Registered{zones, cuda::Registration(memory.data(), memory.size())}),
-            zones.get()};
+    return pinned(zones, zones->memory(), device);
   } catch (const CudaError& error) {
     spdlog::warn("rpc: shared memory is not pinned, so that tensors on GPUs take it slowly: {}",
                  error.what());

@@ -10,9 +10,9 @@
 #include <string_view>
 #include <thread>
 
+#include "channels/pinned.hpp"
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/device.hpp"
-#include "strata/cuda/registration.hpp"
 #include "strata/rpc/channel.hpp"
 #include "strata/tensor/host_region.hpp"
 #include "strata/util/error.hpp"
@@ -26,17 +26,6 @@ namespace {
 std::shared_ptr<tensor::HostRegion> make_region(const comm::Machine& machine, std::size_t bytes,
                                                 const char* name) {
   return std::make_shared<tensor::HostRegion>(tensor::HostRegion::create(machine, bytes, name));
-}
-
-/// The same memory, which the GPUs of this process copy from and to at full speed.
-std::shared_ptr<void> pinned(std::shared_ptr<tensor::HostRegion> region, Device device) {
-  struct Pinned {
-    std::shared_ptr<tensor::HostRegion> region;
-    cuda::Registration registration;  // ends before the memory
-  };
-  const cuda::DeviceGuard guard(device);
-  cuda::Registration registration(region->data(), region->bytes());
-  return std::make_shared<Pinned>(Pinned{std::move(region), std::move(registration)});
 }
 
 /// A GPU of this rank at the end of a route.
@@ -102,15 +91,14 @@ std::vector<GpuRoutes::Place> GpuRoutes::make_places(const comm::Machine& machin
     total += places.back().layout.bytes();
   }
   if (!is_staged) return places;
-  const auto region = make_region(machine, total, "tensors between GPUs");
-  const std::optional<Device> device = own_device(wanted);
-  std::shared_ptr<void> owner = region;
+  std::shared_ptr<tensor::HostRegion> region = make_region(machine, total, "tensors between GPUs");
   machine.communicator().together([&] {
-    if (device) owner = pinned(region, *device);
+    if (const auto device = own_device(wanted))
+      region = pinned(region, {region->data(), region->bytes()}, *device);
   });
   std::byte* next = region->data();
   for (Place& place : places) {
-    place.pinned = RouteMemory(owner, next);
+    place.pinned = RouteMemory(region, next);
     next += place.layout.bytes();
   }
   return places;

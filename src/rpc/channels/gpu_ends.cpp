@@ -22,6 +22,12 @@ void make_once(cuda::IpcEvent& event, Device device, GpuCard::Handle& handle) {
   std::ranges::copy(event.handle(), handle.begin());
 }
 
+/// Memory of libtorch's, which then is not used again before what the stream has to do.
+void use_on(const CopyStream& stream, const at::Tensor& tensor) {
+  c10::impl::VirtualGuardImpl(c10::kCUDA)
+      .recordDataPtrOnStream(tensor.storage().data_ptr(), stream.torch);
+}
+
 /// Whether one of the events that streams wait for is not complete.
 template <typename AllEvents, typename Member>
 bool any_is_awaited(const AllEvents& all, Member event) {
@@ -40,8 +46,7 @@ GpuSender::GpuSender(Device source, RouteMemory memory, GpuLayout layout, Shared
     : source_(source),
       layout_(layout),
       board_(std::move(board)),
-      stream_(pool_stream(source)),
-      copies_(borrowed(source, stream_)),
+      streams_(source),
       memory_(std::move(memory)),
       reached_(source),
       free_(0, layout.rooms_bytes) {
@@ -75,8 +80,8 @@ std::optional<GpuPlace> GpuSender::send(const at::Tensor& tensor) {
   board_->cards[card].returned.set(false);
   board_->cards[card].was_read.set(false);
   reached_.record(caller);
-  copies_.wait(reached_);
-  copy(card, *offset, tensor.const_data_ptr(), tensor.nbytes());
+  streams_.first().stream.wait(reached_);
+  copy(card, *offset, tensor.const_data_ptr(), tensor.nbytes(), streams_.first().stream);
   (*events_)[card].filled.make_wait(caller);
   return GpuPlace{.card = card, .offset = *offset};
 }
@@ -86,8 +91,10 @@ void GpuSender::prepare(const at::Tensor& tensor) {
   const cuda::Stream caller = current_stream(source_);
   const std::lock_guard lock(mutex_);
   reached_.record(caller);
-  copies_.wait(reached_);
-  c10::impl::VirtualGuardImpl(c10::kCUDA).recordDataPtrOnStream(tensor.storage().data_ptr(), stream_);
+  for (const CopyStream& each : streams_) {
+    each.stream.wait(reached_);
+    use_on(each, tensor);
+  }
 }
 
 void GpuSender::send_piece(std::uint32_t slot, const at::Tensor& tensor, std::size_t offset,
@@ -95,15 +102,17 @@ void GpuSender::send_piece(std::uint32_t slot, const at::Tensor& tensor, std::si
   const cuda::DeviceGuard guard(source_);
   const std::lock_guard lock(mutex_);
   const std::uint32_t card = GpuBoard::kRooms + slot;
-  if (board_->cards[card].was_read.is_set()) wait_until_emptied(card);
+  const cuda::Stream& stream = streams_.of(slot);
+  if (board_->cards[card].was_read.is_set()) wait_until_emptied(card, stream);
   copy(card, layout_.slot_offset(slot), static_cast<const std::byte*>(tensor.const_data_ptr()) + offset,
-       bytes);
+       bytes, stream);
 }
 
-void GpuSender::copy(std::uint32_t card, std::size_t offset, const void* from, std::size_t bytes) {
+void GpuSender::copy(std::uint32_t card, std::size_t offset, const void* from, std::size_t bytes,
+                     const cuda::Stream& stream) {
   make_once((*events_)[card].filled, source_, board_->cards[card].filled);
-  cuda::copy_async(memory_.get() + offset, from, bytes, copies_);
-  (*events_)[card].filled.record(copies_);
+  cuda::copy_async(memory_.get() + offset, from, bytes, stream);
+  (*events_)[card].filled.record(stream);
 }
 
 /// Frees rooms that the receiver gave back: those whose readers are done, or also, if there is need, those
@@ -124,7 +133,7 @@ void GpuSender::collect(bool waits) {
 bool GpuSender::is_free(std::uint32_t card, bool waits) {
   if (!board_->cards[card].returned.is_set()) return false;
   if (!board_->cards[card].was_read.is_set() || emptied(card).is_complete()) return true;
-  if (waits) wait_until_emptied(card);
+  if (waits) wait_until_emptied(card, streams_.first().stream);
   return waits;
 }
 
@@ -134,8 +143,8 @@ cuda::IpcEvent& GpuSender::emptied(std::uint32_t card) {
   return event;
 }
 
-void GpuSender::wait_until_emptied(std::uint32_t card) {
-  emptied(card).make_wait(copies_);
+void GpuSender::wait_until_emptied(std::uint32_t card, const cuda::Stream& stream) {
+  emptied(card).make_wait(stream);
   (*events_)[card].awaited = true;
 }
 
@@ -148,7 +157,7 @@ bool GpuSender::waits() {
 void GpuSender::close() {
   const cuda::DeviceGuard guard(source_);
   const std::lock_guard lock(mutex_);
-  copies_.synchronize();
+  for (const CopyStream& each : streams_) each.stream.synchronize();
   closed_ = true;
   memory_.reset();
   for (Events& events : *events_) events.emptied = cuda::IpcEvent();
@@ -161,8 +170,7 @@ GpuReceiver::GpuReceiver(Device target, RouteMemory memory, GpuLayout layout, Sh
     : target_(target),
       layout_(layout),
       board_(std::move(board)),
-      stream_(pool_stream(target)),
-      arrivals_(borrowed(target, stream_)),
+      streams_(target),
       memory_(std::move(memory)),
       reached_(target),
       returns_(target) {}
@@ -180,15 +188,23 @@ std::shared_ptr<LandedRoom> GpuReceiver::landed(const GpuPlace& place, std::size
   auto room = std::make_shared<LandedRoom>(shared_from_this(), place.card, memory_.get() + place.offset);
   const cuda::DeviceGuard guard(target_);
   const std::lock_guard lock(mutex_);
-  wait_until_filled(place.card);
+  wait_until_filled(place.card, streams_.first().stream);
   cuda::Event& landed = (*events_)[place.card].landed;
   if (landed.get() == nullptr) landed = cuda::Event(target_);
-  landed.record(arrivals_);
+  landed.record(streams_.first().stream);
   return room;
 }
 
-at::Tensor GpuReceiver::room_for_pieces(at::IntArrayRef sizes, at::ScalarType dtype) const {
-  return empty_on(stream_, sizes, dtype);
+at::Tensor GpuReceiver::room_for_pieces(at::IntArrayRef sizes, at::ScalarType dtype) {
+  at::Tensor tensor = empty_on(streams_.first().torch, sizes, dtype);
+  const cuda::DeviceGuard guard(target_);
+  const std::lock_guard lock(mutex_);
+  reached_.record(streams_.first().stream);
+  for (const CopyStream& each : streams_) {
+    each.stream.wait(reached_);
+    use_on(each, tensor);
+  }
+  return tensor;
 }
 
 void GpuReceiver::read_piece(std::uint32_t slot, const at::Tensor& tensor, std::size_t offset,
@@ -197,18 +213,27 @@ void GpuReceiver::read_piece(std::uint32_t slot, const at::Tensor& tensor, std::
   const std::lock_guard lock(mutex_);
   if (bytes > layout_.piece_bytes) throw CommError("a piece of a tensor is larger than a slot");
   const std::uint32_t card = GpuBoard::kRooms + slot;
-  wait_until_filled(card);
+  const cuda::Stream& stream = streams_.of(slot);
+  wait_until_filled(card, stream);
   cuda::copy_async(static_cast<std::byte*>(tensor.mutable_data_ptr()) + offset,
-                   memory_.get() + layout_.slot_offset(slot), bytes, arrivals_);
-  record_emptied(card, arrivals_);
+                   memory_.get() + layout_.slot_offset(slot), bytes, stream);
+  record_emptied(card, stream);
 }
 
-std::function<void(const at::Tensor&)> GpuReceiver::wait_for_pieces() const { return wait_for(stream_); }
+std::function<void(const at::Tensor&)> GpuReceiver::wait_for_pieces() {
+  const cuda::DeviceGuard guard(target_);
+  const std::lock_guard lock(mutex_);
+  for (const CopyStream& each : streams_) {
+    reached_.record(each.stream);
+    streams_.first().stream.wait(reached_);
+  }
+  return wait_for(streams_.first().torch);
+}
 
-void GpuReceiver::wait_until_filled(std::uint32_t card) {
+void GpuReceiver::wait_until_filled(std::uint32_t card, const cuda::Stream& stream) {
   Events& events = (*events_)[card];
   if (!events.filled) events.filled = cuda::IpcEvent(target_, text_of(board_->cards[card].filled));
-  events.filled.make_wait(arrivals_);
+  events.filled.make_wait(stream);
   events.awaited = true;
 }
 
@@ -257,7 +282,7 @@ bool GpuReceiver::waits() {
 void GpuReceiver::close() {
   const cuda::DeviceGuard guard(target_);
   const std::lock_guard lock(mutex_);
-  arrivals_.synchronize();
+  for (const CopyStream& each : streams_) each.stream.synchronize();
   for (Events& events : *events_) events.filled = cuda::IpcEvent();
   board_->receiver_closed.set();
 }

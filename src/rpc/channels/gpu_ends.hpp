@@ -29,6 +29,27 @@ struct GpuPlace {
   std::uint64_t offset = 0;
 };
 
+/// A stream of libtorch's.
+struct CopyStream {
+  explicit CopyStream(Device device) : torch(pool_stream(device)), stream(borrowed(device, torch)) {}
+  c10::Stream torch;
+  cuda::Stream stream;
+};
+
+/// Slots take them in turn: while the next copy on one waits for its event, which takes half as long as a copy,
+/// a copy on another one goes on.
+class CopyStreams {
+ public:
+  explicit CopyStreams(Device device) : streams_{CopyStream(device), CopyStream(device)} {}
+  const CopyStream& first() const { return streams_.front(); }
+  const cuda::Stream& of(std::uint32_t slot) const { return streams_[slot % streams_.size()].stream; }
+  auto begin() const { return streams_.begin(); }
+  auto end() const { return streams_.end(); }
+
+ private:
+  std::array<CopyStream, 2> streams_;
+};
+
 /// A route's board, and the memory that it lies in.
 using SharedBoard = std::shared_ptr<GpuBoard>;
 /// The memory of a route as one end has it, and what keeps it there.
@@ -72,17 +93,17 @@ class GpuSender {
   };
   using AllEvents = std::array<Events, GpuBoard::kRooms + GpuBoard::kSlots>;
 
-  void copy(std::uint32_t card, std::size_t offset, const void* from, std::size_t bytes);
+  void copy(std::uint32_t card, std::size_t offset, const void* from, std::size_t bytes,
+            const cuda::Stream& stream);
   void collect(bool waits);
   bool is_free(std::uint32_t card, bool waits);
   cuda::IpcEvent& emptied(std::uint32_t card);
-  void wait_until_emptied(std::uint32_t card);
+  void wait_until_emptied(std::uint32_t card, const cuda::Stream& stream);
 
   const Device source_;
   const GpuLayout layout_;
   const SharedBoard board_;
-  const c10::Stream stream_;  // of copies, of libtorch's pool
-  const cuda::Stream copies_;
+  const CopyStreams streams_;  // of copies; rooms are filled on the first
   std::mutex mutex_;  // of all below
   bool closed_ = false, may_free_ = false;
   RouteMemory memory_;
@@ -107,10 +128,10 @@ class GpuReceiver : public std::enable_shared_from_this<GpuReceiver> {
   /// A tensor's room. Throws CommError if there can be none.
   std::shared_ptr<LandedRoom> landed(const GpuPlace& place, std::size_t bytes);
   /// Room for a tensor that comes in pieces, which copies may write to.
-  at::Tensor room_for_pieces(at::IntArrayRef sizes, at::ScalarType dtype) const;
+  at::Tensor room_for_pieces(at::IntArrayRef sizes, at::ScalarType dtype);
   void read_piece(std::uint32_t slot, const at::Tensor& tensor, std::size_t offset, std::size_t bytes);
   /// Makes the current stream wait for all pieces that were read so far, and a tensor of them for it.
-  std::function<void(const at::Tensor&)> wait_for_pieces() const;
+  std::function<void(const at::Tensor&)> wait_for_pieces();
 
   /// Whether work of this process waits for copies that are not done. Where the sender is gone, it waits for
   /// ever.
@@ -129,15 +150,14 @@ class GpuReceiver : public std::enable_shared_from_this<GpuReceiver> {
   };
   using AllEvents = std::array<Events, GpuBoard::kRooms + GpuBoard::kSlots>;
 
-  void wait_until_filled(std::uint32_t card);
+  void wait_until_filled(std::uint32_t card, const cuda::Stream& stream);
   void record_emptied(std::uint32_t card, const cuda::Stream& stream);
   void give_back(std::uint32_t card, const std::vector<CUstream_st*>& used) noexcept;
 
   const Device target_;
   const GpuLayout layout_;
   const SharedBoard board_;
-  const c10::Stream stream_;  // of arrivals, of libtorch's pool
-  const cuda::Stream arrivals_;
+  const CopyStreams streams_;  // of arrivals; those of rooms are on the first
   std::mutex mutex_;  // of all below
   bool may_free_ = false;
   RouteMemory memory_;

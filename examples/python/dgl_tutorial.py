@@ -25,6 +25,8 @@ from torch.nn.parallel import DistributedDataParallel
 import strata
 import strata.dgl as dgl
 
+FANOUTS = [4, 4, 4]
+
 
 class MultiLayerNeighborSampler(dgl.dataloading.BlockSampler):
     def __init__(self, fanouts: list[int]) -> None:
@@ -36,16 +38,19 @@ class MultiLayerNeighborSampler(dgl.dataloading.BlockSampler):
         return dgl.sampling.sample_neighbors(g, seed_nodes, fanout)
 
 
+def nodes_of_rank(rank: int, world_size: int, nids: torch.Tensor) -> torch.Tensor:
+    partition_size = len(nids) // world_size
+    partition_offset = partition_size * rank
+    return nids[partition_offset : partition_offset + partition_size]
+
+
 def create_dataloader(
     rank: int, world_size: int, graph: strata.Graph, nids: torch.Tensor, options: argparse.Namespace
 ) -> dgl.dataloading.NodeDataLoader:
-    partition_size = len(nids) // world_size
-    partition_offset = partition_size * rank
-    nids = nids[partition_offset : partition_offset + partition_size]
-    sampler = MultiLayerNeighborSampler([4, 4, 4])
+    sampler = MultiLayerNeighborSampler(FANOUTS)
     return dgl.dataloading.NodeDataLoader(
         graph,
-        nids,
+        nodes_of_rank(rank, world_size, nids),
         sampler,
         ddp_seed=options.seed,
         batch_size=options.batch_size,
@@ -104,37 +109,56 @@ def validate(graph: strata.Graph, model: torch.nn.Module, dataloader: dgl.datalo
     return torch.cat(right).double().mean().item()
 
 
-def train(options: argparse.Namespace) -> None:
-    process = strata.init(device=options.device)
-    strata.init_process_group()
-    rank, world_size, device = process.rank, process.size, torch.device(process.device)
+def load(options: argparse.Namespace, world_size: int) -> strata.Graph:
     graph = strata.load(options.graph)
     for split, needed in (("train", world_size), ("valid", 1)):
         if len(graph.nodes(split)) < needed:
             raise strata.InputError(
                 f"{options.graph}: the split {split!r} has fewer nodes than are needed", "Give a graph with training and validation nodes."
             )
+    return graph
+
+
+def make_model(
+    in_feats: int, n_classes: int, device: torch.device, options: argparse.Namespace
+) -> tuple[SAGE, DistributedDataParallel, torch.optim.Optimizer]:
+    torch.manual_seed(options.seed)
+    sage = SAGE(in_feats, 128, n_classes, 3, options.layers).to(device)
+    model = DistributedDataParallel(sage, device_ids=[device] if device.type == "cuda" else None)
+    return sage, model, torch.optim.Adam(model.parameters())
+
+
+def train_epoch(
+    graph: Any, model: torch.nn.Module, opt: torch.optim.Optimizer, dataloader: Any, report: Callable[[int, torch.Tensor], None]
+) -> None:
+    model.train()
+    for step, (input_nodes, output_nodes, bipartites) in enumerate(dataloader):
+        inputs = graph.features[input_nodes]
+        labels = graph.labels[output_nodes]
+        loss = F.cross_entropy(model(bipartites, inputs), labels, ignore_index=-1)
+        opt.zero_grad()
+        loss.backward()
+        opt.step()
+        report(step, loss)
+
+
+def train(options: argparse.Namespace) -> None:
+    process = strata.init(device=options.device)
+    strata.init_process_group()
+    rank, world_size, device = process.rank, process.size, torch.device(process.device)
+    graph = load(options, world_size)
     train_dataloader = create_dataloader(rank, world_size, graph, graph.nodes("train"), options)
     valid_dataloader = create_dataloader(0, 1, graph, graph.nodes("valid"), options)  # one rank validates
-
-    torch.manual_seed(options.seed)
-    sage = SAGE(graph.num_features, 128, graph.num_classes, 3, options.layers).to(device)
-    model = DistributedDataParallel(sage, device_ids=[device] if device.type == "cuda" else None)
-    opt = torch.optim.Adam(model.parameters())
+    sage, model, opt = make_model(graph.num_features, graph.num_classes, device, options)
     torch.distributed.barrier()
+
+    def report(step: int, loss: torch.Tensor) -> None:
+        if rank == 0 and step % 10 == 0:
+            print(f"Epoch {epoch:05d} Step {step:05d} Loss {loss.item():.04f}", flush=True)
 
     best_accuracy = 0.0
     for epoch in range(options.epochs):
-        sage.train()
-        for step, (input_nodes, output_nodes, bipartites) in enumerate(train_dataloader):
-            inputs = graph.features[input_nodes]
-            labels = graph.labels[output_nodes]
-            loss = F.cross_entropy(model(bipartites, inputs), labels, ignore_index=-1)
-            opt.zero_grad()
-            loss.backward()
-            opt.step()
-            if rank == 0 and step % 10 == 0:
-                print(f"Epoch {epoch:05d} Step {step:05d} Loss {loss.item():.04f}", flush=True)
+        train_epoch(graph, model, opt, train_dataloader, report)
         torch.distributed.barrier()
         if rank == 0:
             accuracy = validate(graph, sage, valid_dataloader)

@@ -26,7 +26,7 @@ void Core::connect_network() {
             },
         .count = [this, direction](std::size_t bytes) { channels_->count(Channel::nccl, direction, bytes); }};
   };
-  channels_->connect([this](int rank) { return describe(rank); }, outlet_to);
+  channels_->connect([this](int rank) { return describe(rank); }, outlet_to, setup_.busy_poll);
 }
 
 void Core::send_piece(int to, const NetworkPiece& piece, StagedBytes bytes) {

@@ -293,10 +293,12 @@ std::shared_ptr<GpuReceiver> Channels::gpu_from(int peer, std::uint32_t route) c
 }
 
 void Channels::connect(const std::function<std::string(int rank)>& describe,
-                       const std::function<RouteOutlet(int peer, comm::DevicePipe::End own)>& outlet_to) {
+                       const std::function<RouteOutlet(int peer, comm::DevicePipe::End own)>& outlet_to,
+                       std::chrono::nanoseconds busy_poll) {
   network_ = std::make_unique<NetworkRoutes>(NetworkRoutes::Setup{.plans = std::move(network_plans_),
                                                                   .rank = rank_,
                                                                   .timeout = timeout_,
+                                                                  .busy_poll = busy_poll,
                                                                   .describe = describe,
                                                                   .outlet_to = outlet_to});
 }

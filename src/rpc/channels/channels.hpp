@@ -118,7 +118,8 @@ class Channels {
 
   /// What network routes need besides what is known at the start. Before the first message.
   void connect(const std::function<std::string(int rank)>& describe,
-               const std::function<RouteOutlet(int peer, comm::DevicePipe::End own)>& outlet_to);
+               const std::function<RouteOutlet(int peer, comm::DevicePipe::End own)>& outlet_to,
+               std::chrono::nanoseconds busy_poll);
   /// As gpu_route, where there is none of those.
   std::optional<std::uint32_t> network_route(int peer, DevicePair devices) const;
   NetworkRoutes& network() const { return *network_; }  ///< after connect()

@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "strata/util/busy_poll.hpp"
+
 namespace strata::rpc {
 
 JobThread::~JobThread() {
@@ -14,6 +16,7 @@ void JobThread::push(std::function<void()> job) {
   const std::lock_guard lock(mutex_);
   if (stopped_) return;
   jobs_.push_back(std::move(job));
+  has_jobs_ = true;
   if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
   changed_.notify_one();
 }
@@ -31,17 +34,19 @@ void JobThread::join() {
 }
 
 void JobThread::run() {
-  for (;;) {
-    std::function<void()> job;
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return stopped_ || !jobs_.empty(); });
-      if (stopped_) return;
-      job = std::move(jobs_.front());
-      jobs_.pop_front();
-    }
-    job();
-  }
+  while (const auto job = next()) (*job)();
+}
+
+/// Nothing after stop().
+std::optional<std::function<void()>> JobThread::next() {
+  busy_poll(busy_poll_, [this] { return has_jobs_ || stopped_; });
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return stopped_ || !jobs_.empty(); });
+  if (stopped_) return std::nullopt;
+  std::function<void()> job = std::move(jobs_.front());
+  jobs_.pop_front();
+  has_jobs_ = !jobs_.empty();
+  return job;
 }
 
 }  // namespace strata::rpc

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 namespace strata::rpc {
@@ -12,7 +14,8 @@ namespace strata::rpc {
 /// A thread that does jobs one after the other. It begins with the first of them. Thread safe.
 class JobThread {
  public:
-  JobThread() = default;
+  /// `busy_poll`: how long it looks for another job before it sleeps.
+  explicit JobThread(std::chrono::nanoseconds busy_poll = {}) : busy_poll_(busy_poll) {}
   ~JobThread();  ///< as stop() and join()
   JobThread(const JobThread&) = delete;
   JobThread& operator=(const JobThread&) = delete;
@@ -25,11 +28,14 @@ class JobThread {
 
  private:
   void run();
+  std::optional<std::function<void()>> next();
 
+  const std::chrono::nanoseconds busy_poll_;
   std::mutex mutex_;  // of all below
   std::condition_variable changed_;
   std::deque<std::function<void()>> jobs_;
   std::thread thread_;
+  std::atomic<bool> has_jobs_ = false;  // for looking without the lock
   std::atomic<bool> stopped_ = false;
 };
 

@@ -40,7 +40,7 @@ std::vector<comm::DevicePipe::Part> parts_of(const std::vector<at::Tensor>& tens
 // ---- sender ----
 
 NetworkSender::NetworkSender(RouteSetup setup)
-    : setup_(std::move(setup)), nccl_(nccl_setup(setup_, End::sends), jobs_) {}
+    : setup_(std::move(setup)), nccl_(nccl_setup(setup_, End::sends), jobs_), jobs_(setup_.busy_poll) {}
 
 void NetworkSender::send(Transfer transfer) {
   jobs_.push([this, sent = std::move(transfer)] { deliver(sent); });
@@ -158,7 +158,8 @@ void NetworkSender::send_in_pieces(const Transfer& transfer) {
 NetworkReceiver::NetworkReceiver(RouteSetup setup)
     : setup_(std::move(setup)),
       stream_(pool_stream(setup_.device)),
-      nccl_(nccl_setup(setup_, End::receives), jobs_) {}
+      nccl_(nccl_setup(setup_, End::receives), jobs_),
+      jobs_(setup_.busy_poll) {}
 
 void NetworkReceiver::tell(Step step, std::uint64_t transfer, std::string text) const {
   setup_.outlet.tell({.step = step, .route = setup_.number, .transfer = transfer, .text = std::move(text)});

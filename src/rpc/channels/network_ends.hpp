@@ -77,7 +77,8 @@ struct RouteSetup {
   std::uint32_t number = 0;
   bool uses_nccl = false;
   std::chrono::milliseconds timeout{60000};
-  std::string here, peer;  ///< for messages
+  std::chrono::nanoseconds busy_poll{};  ///< of its thread
+  std::string here, peer;                ///< for messages
   std::shared_ptr<TransferPlaces> places;
   RouteOutlet outlet;
 };

@@ -25,6 +25,7 @@ NetworkRoutes::NetworkRoutes(const Setup& setup) {
                    .number = route.number,
                    .uses_nccl = plan.uses_nccl,
                    .timeout = setup.timeout,
+                   .busy_poll = setup.busy_poll,
                    .here = setup.describe(setup.rank),
                    .peer = setup.describe(peer),
                    .places = places,

@@ -27,6 +27,7 @@ class NetworkRoutes {
     std::vector<Plan> plans;  ///< from and to this rank
     int rank = 0;
     std::chrono::milliseconds timeout{60000};       ///< of each step of a transfer by NCCL
+    std::chrono::nanoseconds busy_poll{};           ///< of each end's thread
     std::function<std::string(int rank)> describe;  ///< its name and host
     std::function<RouteOutlet(int peer, comm::DevicePipe::End own)> outlet_to;
   };

@@ -34,7 +34,7 @@ import pyg_peer  # noqa: E402
 
 
 class Run:
-    """What both sides share: the device, the options, and a table that the first rank prints."""
+    """What both sides share: the device, the graph, the options, and a table that the first rank prints."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.process = strata.init(device=options.device)
@@ -44,6 +44,8 @@ class Run:
         ranks_per_machine = -(-self.process.size // self.process.num_machines)
         self.cores = max(1, (options.cores or len(os.sched_getaffinity(0))) // ranks_per_machine)
         torch.set_num_threads(self.cores)  # torchrun leaves one
+        self.graph = tutorial.load(options, self.process.size)
+        self.sizes = self.graph.num_features, self.graph.num_classes
         self.rows: list[dict[str, Any]] = []
 
     def say(self, text: str) -> None:
@@ -57,10 +59,10 @@ class Run:
         dist.barrier()
         return time.perf_counter()
 
-    def measure(self, case: str, graph: Any, layers: str, batches: Callable[[], Any], sizes: tuple[int, int]) -> float:
+    def measure(self, case: str, graph: Any, layers: str, batches: Callable[[], Any]) -> float:
         """Median seconds of the tutorial's epochs over what `batches` gives."""
         options = argparse.Namespace(**(vars(self.options) | {"layers": layers}))
-        _, model, opt = tutorial.make_model(*sizes, self.device, options)
+        _, model, opt = tutorial.make_model(*self.sizes, self.device, options)
         seconds, losses = [], []
         for _ in range(self.options.epochs):
             start = self.now()
@@ -82,12 +84,12 @@ class Layer(NamedTuple):
 
 def layers_of(batch: Any) -> list[Layer]:
     """Hops come one after another, seeds first: a layer takes fewer of them than the one before, as trim_to_layer() has it."""
-    nodes, edges = batch.num_sampled_nodes, batch.num_sampled_edges
-    if nodes is None:  # torch-sparse does not tell hops apart: only the last layer takes fewer
+    if "num_sampled_nodes" not in batch:  # torch-sparse does not tell hops apart: only the last layer takes fewer
         whole = Layer(batch.edge_index, batch.num_nodes, (batch.num_nodes, batch.num_nodes))
         of_seeds = batch.edge_index[:, batch.edge_index[1] < batch.batch_size]
         last = Layer(of_seeds, batch.batch_size, (batch.num_nodes, batch.batch_size))
         return [whole] * (len(tutorial.FANOUTS) - 1) + [last]
+    nodes, edges = batch.num_sampled_nodes, batch.num_sampled_edges
     return [
         Layer(batch.edge_index[:, : sum(edges[:hops])], sum(nodes[:hops]), (sum(nodes[: hops + 1]), sum(nodes[:hops])))
         for hops in range(len(edges), 0, -1)
@@ -104,10 +106,11 @@ class LookedUp:
 class Peer:
     """The graph in this process's memory, and PyG's loaders over it."""
 
-    def __init__(self, run: Run, graph: strata.Graph, nodes: torch.Tensor) -> None:
+    def __init__(self, run: Run, nodes: torch.Tensor) -> None:
         Data, self.NeighborLoader, _ = pyg_peer.imports()
         from torch_geometric.sampler import NeighborSampler
 
+        graph = run.graph
         some = torch.arange(graph.num_nodes).split(1 << 18)
         lists = [graph.in_edges(ids) for ids in some]
         counts = torch.cat([torch.from_numpy(edges.counts) for edges in lists])
@@ -115,7 +118,7 @@ class Peer:
         edge_index = torch.stack([sources, torch.repeat_interleave(torch.arange(graph.num_nodes), counts)])
         self.x = torch.cat([graph.features[ids].cpu() for ids in some])
         self.y = torch.cat([graph.labels[ids].cpu() for ids in some])
-        self.run, self.nodes, self.sizes = run, nodes, (graph.num_features, graph.num_classes)
+        self.run, self.nodes = run, nodes
         self.with_rows = Data(x=self.x, y=self.y, edge_index=edge_index)
         self.without_rows = Data(edge_index=edge_index, num_nodes=graph.num_nodes)
         self.sampler = NeighborSampler(self.without_rows, tutorial.FANOUTS, is_sorted=True)
@@ -139,42 +142,37 @@ class Peer:
             pin_memory=self.run.on_gpu,
         )
 
-    def batches_with_rows(self, loader: Any) -> Iterator[Any]:
+    def batches(self, loader: Any) -> Iterator[Any]:
+        """As Strata's loader gives them, with rows instead of ids where the workers looked rows up."""
         for batch in loader:
-            batch = batch.to(self.run.device, "x", "y", "edge_index", non_blocking=True)
-            yield batch.x, batch.y[: batch.batch_size], layers_of(batch)
-
-    def batches_without_rows(self, loader: Any) -> Iterator[Any]:
-        for batch in loader:
-            batch = batch.to(self.run.device, "n_id", "edge_index", non_blocking=True)
-            yield batch.n_id, batch.n_id[: batch.batch_size], layers_of(batch)
+            batch = batch.to(self.run.device, "x", "y", "n_id", "edge_index", non_blocking=True)
+            inputs, labels = (batch.x, batch.y) if "x" in batch else (batch.n_id, batch.n_id)
+            yield inputs, labels[: batch.batch_size], layers_of(batch)
 
     def measure_ways(self) -> float:
         """Seconds per epoch of the fastest."""
         device, seconds = self.run.device, []
-        places = [("CPU", LookedUp(), LookedUp(), self.with_rows, self.batches_with_rows)]
+        places = [("CPU", self.with_rows, SimpleNamespace(features=LookedUp(), labels=LookedUp()))]
         if self.run.on_gpu and self.x.nbytes < 0.7 * torch.cuda.get_device_properties(device).total_memory:
-            places.append(("GPU", self.x.to(device), self.y.to(device), self.without_rows, self.batches_without_rows))
-        for place, features, labels, data, batches in places:
-            graph = SimpleNamespace(features=features, labels=labels)
+            places.append(("GPU", self.without_rows, SimpleNamespace(features=self.x.to(device), labels=self.y.to(device))))
+        for place, data, graph in places:
             for workers in sorted({min(workers, self.run.cores) for workers in self.run.options.workers}):
                 case, loader = f"PyG, features on the {place}, {workers} workers", self.loader(data, workers)
-                seconds.append(self.run.measure(case, graph, "pyg", lambda: batches(loader), self.sizes))
+                seconds.append(self.run.measure(case, graph, "pyg", lambda: self.batches(loader)))
         return min(seconds)
 
 
 def measure_all(options: argparse.Namespace) -> None:
     run = Run(options)
     rank, ranks = run.process.rank, run.process.size
-    graph = tutorial.load(options, ranks)
-    sizes = graph.num_features, graph.num_classes
+    graph = run.graph
     where = torch.cuda.get_device_name(run.device) if run.on_gpu else "CPU"
     run.say(f"{options.graph} on {ranks} x {where}, {run.cores} cores per rank, {options.batch_size} seeds per rank and step")
     run.say(f"{'':<46} {'s per epoch':>12} {'least':>9} {'most':>9} {'last loss':>10}")
     dataloader = tutorial.create_dataloader(rank, ranks, graph, graph.nodes("train"), options)
-    seconds = run.measure(f"Strata, layers of {options.layers}", graph, options.layers, lambda: dataloader, sizes)
+    seconds = run.measure(f"Strata, layers of {options.layers}", graph, options.layers, lambda: dataloader)
     try:
-        peer = Peer(run, graph, tutorial.nodes_of_rank(rank, ranks, graph.nodes("train")))
+        peer = Peer(run, tutorial.nodes_of_rank(rank, ranks, graph.nodes("train")))
     except pyg_peer.training.Missing as missing:
         peer = None
         run.say(f"PyG's loader is not installed: {missing}")
@@ -194,7 +192,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--graph", required=True, help="parts, ogb:DIR, or what strata.load() takes besides")
     parser.add_argument("--layers", choices=["pyg", "strata"], default="pyg", help="of the model on Strata (%(default)s)")
-    parser.add_argument("--workers", type=int, nargs="+", default=[0, 4, 8, 16], help="of PyG's loader, at most the rank's cores")
+    parser.add_argument(
+        "--workers", type=int, nargs="+", default=[0, 4, 8, 16], help="of PyG's loader, at most the rank's cores"
+    )
     parser.add_argument("--cores", type=tutorial.positive, help="of this machine; default: those that the process may run on")
     parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto")
     parser.add_argument("--epochs", type=tutorial.positive, default=4, help="of each way (%(default)s)")

@@ -55,16 +55,37 @@ class Buffer:
         return Batch(self.x, self.blocks.blocks(), self.y)
 
 
+class Agreement:
+    """Whether something holds on all ranks. It is asked when this is made; all ranks make theirs in the same order."""
+
+    def __init__(self, holds: bool, group: Any = None) -> None:
+        self.flag = torch.tensor([holds], dtype=torch.int32)
+        self.asked: Any = None if group is None else dist.all_reduce(self.flag, dist.ReduceOp.MIN, group=group, async_op=True)
+
+    def holds(self) -> bool:
+        if self.asked is not None:
+            self.asked.wait()
+        return bool(self.flag)
+
+
 class Slot:
     """A place for a mini-batch that was made ahead."""
 
     def __init__(self, buffer: Buffer | None, on_gpu: bool) -> None:
         self.buffer = buffer
         self.batch: Batch | None = None  # one that is in no buffer
+        self.all_fit = Agreement(False)  # the batches of all ranks, into their buffers
         self.recording: Any = None
         self.output: Output | None = None  # of the recording
         self.ready: Any = torch.cuda.Event() if on_gpu else None
         self.used: Any = torch.cuda.Event() if on_gpu else None
+
+    def made(self) -> Batch:
+        """Wherever it is."""
+        if self.batch is not None:
+            return self.batch
+        assert self.buffer is not None
+        return self.buffer.batch()
 
 
 Make = Callable[[Slot, torch.Tensor], None]
@@ -146,10 +167,10 @@ class Trainer:
     def outputs(self, work: Iterable[torch.Tensor]) -> Iterator[tuple[Output, torch.Tensor]]:
         """Trains on the mini-batches of these seeds; gives what each step gave, and its labels. The next step may use the memory again."""
         for slot in made_ahead(self.make, work, self.slots, self.machine.device):
-            if slot.batch is not None:
-                yield self.step(slot.batch), slot.batch.y
-            elif slot.buffer is not None:
-                yield self.buffered_step(slot, slot.buffer), slot.buffer.y
+            batch = slot.made()
+            # Ranks send each other something in a step, so all of them replay it, or none.
+            output = self.buffered_step(slot, batch) if slot.all_fit.holds() else self.step(batch)
+            yield output, batch.y
 
     def sample(self, seeds: torch.Tensor) -> Any:
         return self.graph.sample(seeds.to(self.machine.device, non_blocking=True), self.fanouts)
@@ -158,17 +179,12 @@ class Trainer:
         slot.batch = None
         seeds = seeds.to(self.machine.device, non_blocking=True)
         sample = self.sample(seeds)
-        if slot.buffer is not None and self.fits(slot.buffer, sample):
+        fits = slot.buffer is not None and slot.buffer.blocks.holds(sample)
+        slot.all_fit = Agreement(fits, self.group if slot.buffer is not None else None)
+        if slot.buffer is not None and fits:
             slot.buffer.fill(sample, seeds)
         else:
             slot.batch = self.graph.batch(sample, seeds)
-
-    def fits(self, buffer: Buffer, sample: Any) -> bool:
-        """On all ranks, which must replay a step, with what they send each other in it, together."""
-        fitting = torch.tensor([buffer.blocks.holds(sample)], dtype=torch.int32)
-        if self.group is not None:
-            dist.all_reduce(fitting, dist.ReduceOp.MIN, group=self.group)
-        return bool(fitting)
 
     def step(self, batch: Batch) -> Output:
         scores = self.model(batch.x, batch.layers, self.graph.table)
@@ -178,31 +194,31 @@ class Trainer:
         self.optimizer.step()
         return Output(loss.detach(), scores.detach())
 
-    def buffered_step(self, slot: Slot, buffer: Buffer) -> Output:
+    def buffered_step(self, slot: Slot, batch: Batch) -> Output:
         if not self.machine.on_gpu:
-            return self.step(buffer.batch())
+            return self.step(batch)
         if self.to_warm_up > 0:
             self.to_warm_up -= 1
-            return self.warm_up(buffer)
-        output = self.record(slot, buffer) if slot.output is None else slot.output
+            return self.warm_up(batch)
+        output = self.record(slot, batch) if slot.output is None else slot.output
         slot.recording.replay()
         return output
 
-    def warm_up(self, buffer: Buffer) -> Output:
+    def warm_up(self, batch: Batch) -> Output:
         """One step on a stream of its own, as recording wants it."""
         here = torch.cuda.current_stream()
         self.side.wait_stream(here)
         with torch.cuda.stream(self.side):
-            output = self.step(buffer.batch())
+            output = self.step(batch)
         here.wait_stream(self.side)
         return output
 
-    def record(self, slot: Slot, buffer: Buffer) -> Output:
+    def record(self, slot: Slot, batch: Batch) -> Output:
         """What replays of the slot's step will give. Recordings share their memory: none runs beside another."""
         pools = (other.recording.pool() for other in self.slots if other.recording is not None)
         recording = torch.cuda.CUDAGraph()
         # The thread that makes batches goes on calling CUDA meanwhile.
         with torch.cuda.graph(recording, pool=next(pools, None), capture_error_mode="thread_local"):
-            slot.output = self.step(buffer.batch())
+            slot.output = self.step(batch)
         slot.recording = recording
         return slot.output

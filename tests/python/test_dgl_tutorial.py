@@ -17,6 +17,7 @@ from strata.nn import SAGEConv
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = pathlib.Path(os.environ.get("STRATA_BIN", ROOT / "build/cuda/bin"))
 SCRIPT = ROOT / "examples/python/dgl_tutorial.py"
+BENCHMARK = ROOT / "benchmarks/dgs/tutorial.py"
 GRAPH = "synthetic:kind=sbm,nodes=6000,degree=12,features=16,classes=5,train=3000,valid=1000,test=1000,noise=2,seed=3"
 
 
@@ -85,6 +86,26 @@ class Tutorial(unittest.TestCase):
         scores = [scores[3], float(found[-1].split()[-1])]
         self.assertGreater(min(scores), 0.5)  # of 5 classes
         self.assertLess(max(scores) - min(scores), 0.05, scores)
+
+    def test_the_benchmark(self):
+        torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", 2]
+        for ranks, command, layers in ((1, [sys.executable], "pyg"), (2, torchrun, "strata")):
+            with self.subTest(ranks=ranks):
+                options = [*self.options(3), "--layers", layers, "--cores", ranks, "--workers", 0, 1, "--json", "rows.json"]
+                lines = self.run_command(*command, BENCHMARK, *options).splitlines()
+                found = json.loads((self.folder / "rows.json").read_text())
+                self.assertEqual(found["setup"]["ranks"], ranks)
+                cases = [f"Strata, layers of {layers}"]
+                if found["times_as_fast"] is None:
+                    self.assertRegex(lines[-1], "^PyG's loader is not installed: .*pyg-lib or torch-sparse")
+                else:
+                    cases += [f"PyG, features on the CPU, {workers} workers" for workers in (0, 1)]
+                    self.assertEqual(lines[-1], f"Strata is {found['times_as_fast']:.2f} times as fast")
+                self.assertEqual([row["case"] for row in found["rows"]], cases)
+                for row, line in zip(found["rows"], lines[2:]):
+                    self.assertRegex(line, rf"^{row['case']} +\d")
+                    self.assertEqual(len(row["epochs"]), 3)
+                    self.assertLess(row["last_loss"], 1.6)  # less than ln 5: each way learns
 
 
 if __name__ == "__main__":

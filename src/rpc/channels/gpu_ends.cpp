@@ -24,8 +24,7 @@ void make_once(cuda::IpcEvent& event, Device device, GpuCard::Handle& handle) {
 
 /// Memory of libtorch's, which then is not used again before what the stream has to do.
 void use_on(const CopyStream& stream, const at::Tensor& tensor) {
-  c10::impl::VirtualGuardImpl(c10::kCUDA)
-      .recordDataPtrOnStream(tensor.storage().data_ptr(), stream.torch);
+  c10::impl::VirtualGuardImpl(c10::kCUDA).recordDataPtrOnStream(tensor.storage().data_ptr(), stream.torch);
 }
 
 /// Whether one of the events that streams wait for is not complete.

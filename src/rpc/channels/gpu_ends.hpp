@@ -36,8 +36,8 @@ struct CopyStream {
   cuda::Stream stream;
 };
 
-/// Slots take them in turn: while the next copy on one waits for its event, which takes half as long as a copy,
-/// a copy on another one goes on.
+/// Slots take them in turn: while the next copy on one waits for its event, which takes half as long as a
+/// copy, a copy on another one goes on.
 class CopyStreams {
  public:
   explicit CopyStreams(Device device) : streams_{CopyStream(device), CopyStream(device)} {}
@@ -104,7 +104,7 @@ class GpuSender {
   const GpuLayout layout_;
   const SharedBoard board_;
   const CopyStreams streams_;  // of copies; rooms are filled on the first
-  std::mutex mutex_;  // of all below
+  std::mutex mutex_;           // of all below
   bool closed_ = false, may_free_ = false;
   RouteMemory memory_;
   std::unique_ptr<AllEvents> events_ = std::make_unique<AllEvents>();
@@ -158,7 +158,7 @@ class GpuReceiver : public std::enable_shared_from_this<GpuReceiver> {
   const GpuLayout layout_;
   const SharedBoard board_;
   const CopyStreams streams_;  // of arrivals; those of rooms are on the first
-  std::mutex mutex_;  // of all below
+  std::mutex mutex_;           // of all below
   bool may_free_ = false;
   RouteMemory memory_;
   std::unique_ptr<AllEvents> events_ = std::make_unique<AllEvents>();

@@ -40,6 +40,7 @@ void print(const std::string& what, const Times& times, double limit_us = 0) {
 /// Microseconds that copies alone take.
 struct Limits {
   double some_us = 0, much_us = 0, from_host_us = 0;
+  double both_us = 0;  ///< to the host from one GPU, and from the host to the other one, at once
 };
 
 double copy_us(const at::Tensor& from, at::Tensor to) {
@@ -55,10 +56,20 @@ Limits measure_copies() {
   const auto between_gpus = [](std::int64_t bytes) {
     return copy_us(at::full({bytes}, 1, bytes_on(device_of(0))), at::empty({bytes}, bytes_on(device_of(1))));
   };
-  const at::Tensor on_host = at::full({kMuch}, 1, at::TensorOptions(at::kByte).pinned_memory(true));
+  const auto on_host = [] { return at::full({kMuch}, 1, at::TensorOptions(at::kByte).pinned_memory(true)); };
+  const at::Tensor from = at::full({kMuch}, 1, bytes_on(device_of(0))), between = on_host(),
+                   other = on_host();
+  const at::Tensor to = at::empty({kMuch}, bytes_on(device_of(1)));
+  const auto both = [&] {
+    between.copy_(from, true);
+    to.copy_(other, true);
+    synchronize(from);
+    synchronize(to);
+  };
   return {.some_us = between_gpus(kSome),
           .much_us = between_gpus(kMuch),
-          .from_host_us = copy_us(on_host, at::empty({kMuch}, bytes_on(device_of(1))))};
+          .from_host_us = copy_us(other, to),
+          .both_us = measure(both).median_us};
 }
 
 rpc::Options options_of(const comm::Communicator& ranks, const std::vector<rpc::Channel>& channels) {
@@ -124,6 +135,8 @@ void run(const comm::Communicator& ranks) {
                 [&](std::int64_t bytes) { return bytes == kMuch ? limits.much_us : limits.some_us; });
   measure_calls(ranks, "no peer access: ", {rpc::Channel::shared_memory},
                 [&](std::int64_t bytes) { return bytes == kMuch ? limits.from_host_us : 0; });
+  if (ranks.rank() == 0)
+    fmt::print("to the host and from it, 67 MB each, both at once {:>13.1f}\n", limits.both_us);
   measure_pipeline(ranks);
 }
 

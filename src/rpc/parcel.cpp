@@ -62,7 +62,7 @@ at::Tensor copied_to(const Room& room, const at::Tensor& tensor) {
 
 }  // namespace
 
-std::int32_t Packing::add(const at::Tensor& tensor) {
+std::int32_t Packing::add(const at::Tensor& tensor, Unchanged unchanged) {
   if (!tensor.defined()) return -1;
   if (const auto known = known_.find(tensor.unsafeGetTensorImpl()); known != known_.end())
     return known->second;
@@ -79,7 +79,7 @@ std::int32_t Packing::add(const at::Tensor& tensor) {
       if (!place) throw no_place(core_, destination_, argument_, piece.destination.index);
       piece.destination.index = *place;
     }
-    if (!send_on_gpu(tensor, piece) && !send_by_network(tensor, piece)) {
+    if (!send_on_gpu(tensor, unchanged, piece) && !send_by_network(tensor, unchanged, piece)) {
       piece.room = core_.channels().room(destination_.rank, tensor.nbytes());
       piece.values = piece.room ? copied_to(*piece.room, tensor) : on_host(tensor, destination_.copies);
     }
@@ -94,7 +94,7 @@ std::int32_t Packing::add(const at::Tensor& tensor) {
 }
 
 /// To the receiver's GPU, within a machine. Returns whether there is such a way.
-bool Packing::send_on_gpu(const at::Tensor& tensor, TensorPiece& piece) {
+bool Packing::send_on_gpu(const at::Tensor& tensor, Unchanged unchanged, TensorPiece& piece) {
   if (!tensor.is_cuda() || tensor.nbytes() == 0) return false;
   piece.gpu_route = core_.channels().gpu_route(
       destination_.rank, {.mine = static_cast<int>(tensor.get_device()), .its = piece.destination.index},
@@ -107,21 +107,23 @@ bool Packing::send_on_gpu(const at::Tensor& tensor, TensorPiece& piece) {
     piece.values = dense;
     return true;
   }
-  const bool may_change = destination_.copies || destination_.is_answer;
+  const bool may_change =
+      unchanged == Unchanged::until_packed && (destination_.copies || destination_.is_answer);
   piece.values = may_change && dense.is_alias_of(tensor) ? dense.clone() : dense;
   sender->prepare(piece.values);
   return true;
 }
 
-/// To a GPU of another machine, from a copy, because the caller may overwrite the tensor. Returns whether
-/// there is such a way.
-bool Packing::send_by_network(const at::Tensor& tensor, TensorPiece& piece) {
+/// To a GPU of another machine, from a copy where the tensor may be overwritten. Returns whether there is
+/// such a way.
+bool Packing::send_by_network(const at::Tensor& tensor, Unchanged unchanged, TensorPiece& piece) {
   if (!tensor.is_cuda() || tensor.nbytes() < Channels::kLeastNotedBytes) return false;
   piece.network_route = core_.channels().network_route(
       destination_.rank, {.mine = static_cast<int>(tensor.get_device()), .its = piece.destination.index});
   if (!piece.network_route) return false;
   const at::Tensor dense = tensor.detach().resolve_conj().resolve_neg().contiguous();
-  piece.values = dense.is_alias_of(tensor) ? dense.clone() : dense;
+  const bool may_change = unchanged == Unchanged::until_packed;
+  piece.values = may_change && dense.is_alias_of(tensor) ? dense.clone() : dense;
   const auto made = std::make_shared<c10::Event>(c10::kCUDA);
   made->record(c10::impl::VirtualGuardImpl(c10::kCUDA).getStream(tensor.device()));
   piece.made = made;

@@ -128,13 +128,15 @@ class Packing {
     return std::move(parcel_);
   }
 
+  /// How long nobody writes to a tensor on a GPU.
+  enum class Unchanged : std::uint8_t { until_packed, until_sent };
   /// Their places in the lists; -1 for none.
-  std::int32_t add(const at::Tensor& tensor);
+  std::int32_t add(const at::Tensor& tensor, Unchanged unchanged = Unchanged::until_packed);
   std::int32_t add(std::shared_ptr<Holding> handle);
 
  private:
-  bool send_on_gpu(const at::Tensor& tensor, TensorPiece& piece);
-  bool send_by_network(const at::Tensor& tensor, TensorPiece& piece);
+  bool send_on_gpu(const at::Tensor& tensor, Unchanged unchanged, TensorPiece& piece);
+  bool send_by_network(const at::Tensor& tensor, Unchanged unchanged, TensorPiece& piece);
   template <typename Archive, typename Value>
   void pack_one(Archive& archive, const Value& value) {
     ++argument_;

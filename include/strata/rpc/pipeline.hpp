@@ -75,6 +75,8 @@ struct PipelineOptions {
 /// that computes the same pieces. They are the gradients of the whole batch (up to rounding) if each row is
 /// computed by itself, as it is without batch norm.
 ///
+/// What a module returns it does not overwrite later, as one would that keeps its outputs in the same memory.
+///
 /// x [rows, ...]; returns [rows, ...], here. Calls belong to the thread's AutogradContext, as all calls do.
 /// Throws InputError for no stage, or for micro-batches without rows, and what the calls throw.
 at::Tensor pipeline(const std::vector<Stage>& stages, const at::Tensor& x, const PipelineOptions& options);

@@ -349,9 +349,9 @@ std::shared_ptr<std::byte> Channels::landed(int sender, std::size_t offset, std:
           [zones = zones_, rooms, offset](std::byte*) { LandingZone::give_back(rooms, offset); }};
 }
 
-std::size_t Channels::piece_bytes(int peer, const Piece& piece) const {
+std::size_t Channels::piece_bytes(int peer, const Piece& piece, std::size_t tensor_bytes) const {
   return piece.gpu_route == Piece::kOnHost ? zones_->piece_bytes()
-                                           : gpu_to(peer, piece.route())->piece_bytes();
+                                           : gpu_to(peer, piece.route())->piece_bytes_of(tensor_bytes);
 }
 
 void Channels::send_piece(int peer, const Piece& piece, const at::Tensor& tensor) {

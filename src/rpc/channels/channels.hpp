@@ -126,8 +126,8 @@ class Channels {
 
   static constexpr std::uint32_t kSlots = SharedZones::kSlots;
   static_assert(kSlots == GpuBoard::kSlots);
-  /// At most so many of a tensor go in one piece along the way that the piece names.
-  std::size_t piece_bytes(int peer, const Piece& piece) const;
+  /// At most so many of a tensor's bytes go in one piece along the way that the piece names.
+  std::size_t piece_bytes(int peer, const Piece& piece, std::size_t tensor_bytes) const;
   /// Copies a piece of a tensor into its slot.
   void send_piece(int peer, const Piece& piece, const at::Tensor& tensor);
   /// Copies it out. Throws CommError if it cannot be one.

@@ -46,7 +46,8 @@ struct GpuBoard {
 ///     | rooms ...           | slot 0 | slot 1 | ...
 struct GpuLayout {
   static constexpr std::size_t kAlignment = 512;  ///< of rooms, as libtorch aligns tensors
-  static constexpr std::size_t kMostStagedBytes = std::size_t{2} << 20;
+  static constexpr std::size_t kMostStagedBytes = std::size_t{4} << 20;
+  static constexpr std::size_t kLeastStagedBytes = std::size_t{1} << 20;
   std::size_t rooms_bytes = 0, piece_bytes = 0;
 
   /// REQUIRES: at least least_bytes().
@@ -61,6 +62,13 @@ struct GpuLayout {
   static GpuLayout staged(std::size_t bytes) {
     return {.rooms_bytes = 0,
             .piece_bytes = std::min(bytes / GpuBoard::kSlots / kAlignment * kAlignment, kMostStagedBytes)};
+  }
+  /// Of a tensor of so many bytes. Large ones cost less for each byte, but both copies are at work only after
+  /// the first one and before the last.
+  std::size_t piece_bytes_of(std::size_t tensor_bytes) const {
+    constexpr std::size_t kPieces = 16;
+    if (rooms_bytes > 0) return piece_bytes;
+    return std::min(piece_bytes, std::max(rounded(tensor_bytes / kPieces, kAlignment), kLeastStagedBytes));
   }
   std::size_t bytes() const { return slot_offset(GpuBoard::kSlots); }
   static std::size_t least_bytes() { return 2 * GpuBoard::kSlots * kAlignment; }

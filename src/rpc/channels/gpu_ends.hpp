@@ -63,7 +63,7 @@ class GpuSender {
   GpuSender(const GpuSender&) = delete;
   GpuSender& operator=(const GpuSender&) = delete;
 
-  std::size_t piece_bytes() const { return layout_.piece_bytes; }
+  std::size_t piece_bytes_of(std::size_t tensor_bytes) const { return layout_.piece_bytes_of(tensor_bytes); }
   /// Copies a tensor, contiguous and on the source, into a room; nothing if there is none now. The copy
   /// waits for the current stream, and the current stream for the copy.
   std::optional<GpuPlace> send(const at::Tensor& tensor);

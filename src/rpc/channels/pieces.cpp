@@ -41,8 +41,8 @@ void PieceSender::fill(const Lane& lane) {
                 .slot = state.free_slots.back(),
                 .offset = transfer.offset,
                 .gpu_route = lane.gpu_route};
-    piece.bytes =
-        std::min<std::uint64_t>(channels_.piece_bytes(lane.peer, piece), tensor.nbytes() - transfer.offset);
+    piece.bytes = std::min<std::uint64_t>(channels_.piece_bytes(lane.peer, piece, tensor.nbytes()),
+                                          tensor.nbytes() - transfer.offset);
     state.free_slots.pop_back();
     channels_.send_piece(lane.peer, piece, tensor);
     transfer.offset += piece.bytes;

@@ -12,7 +12,8 @@ namespace strata::rpc {
 
 c10::Device torch_device(Device device);
 
-/// A stream of libtorch's, which outlives all tensors that it was used for. Others may use it, too.
+/// A stream of libtorch's, which outlives all tensors that it was used for. Others may use it, too. What it
+/// has to do goes before what streams of the usual priority have.
 c10::Stream pool_stream(Device device);
 cuda::Stream borrowed(Device device, const c10::Stream& stream);
 cuda::Stream current_stream(Device device);

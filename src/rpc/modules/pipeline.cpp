@@ -10,6 +10,7 @@
 #include <map>
 #include <mutex>
 
+#include "channels/torch_streams.hpp"
 #include "core.hpp"
 #include "modules/module_calls.hpp"
 #include "strata/util/error.hpp"
@@ -119,15 +120,16 @@ StageOutput::StageOutput(at::Tensor values) : values_(std::move(values)) {
   made_ = std::move(made);
 }
 
-/// From a stream that waits for nothing else.
+/// From a stream that waits for nothing else, and without a kernel, which would not begin before those that
+/// the stage has queued by now.
 std::int32_t StageOutput::add_to(Packing& packing) const {
   if (!made_) return packing.add(values_);
-  const c10::impl::VirtualGuardImpl device(c10::kCUDA);
-  const c10::Stream stream = device.getStreamFromGlobalPool(values_.device());
+  const c10::Stream stream =
+      pool_stream({.kind = Device::Kind::cuda, .index = static_cast<int>(values_.get_device())});
   const c10::StreamGuard on_stream(stream);
   made_->block(stream);
-  device.recordDataPtrOnStream(values_.storage().data_ptr(), stream);
-  return packing.add(values_);
+  c10::impl::VirtualGuardImpl(c10::kCUDA).recordDataPtrOnStream(values_.storage().data_ptr(), stream);
+  return packing.add(values_, Packing::Unchanged::until_sent);
 }
 
 StageRun::StageRun(std::function<at::Tensor(const at::Tensor&)> forward) : state_(std::make_shared<State>()) {

@@ -121,5 +121,27 @@ TEST(GpuLayout, OfHostMemoryHasSlotsOnly) {
   }
 }
 
+TEST(GpuLayout, CutsStagedTensorsIntoPiecesThatFitASlot) {
+  const GpuLayout large = GpuLayout::staged(std::size_t{1} << 30), small = GpuLayout::staged(1 << 20);
+  EXPECT_EQ(large.piece_bytes_of(std::size_t{64} << 20), std::size_t{4} << 20);
+  EXPECT_EQ(large.piece_bytes_of(std::size_t{32} << 20), std::size_t{2} << 20);
+  EXPECT_EQ(large.piece_bytes_of(std::size_t{4} << 20), GpuLayout::kLeastStagedBytes);
+  EXPECT_EQ(small.piece_bytes_of(std::size_t{64} << 20), small.piece_bytes);
+  std::mt19937_64 random(5);
+  for (int i = 0; i < 1000; ++i) {
+    const std::size_t piece = large.piece_bytes_of(random() >> (random() % 40 + 24));
+    EXPECT_GT(piece, 0U);
+    EXPECT_LE(piece, large.piece_bytes);
+    EXPECT_EQ(piece % GpuLayout::kAlignment, 0U);
+  }
+}
+
+// Rooms leave little over for those that need pieces, which then are as large as a slot.
+TEST(GpuLayout, CutsTensorsBetweenGpusThatReachEachOtherIntoSlots) {
+  const GpuLayout layout = GpuLayout::of(std::size_t{1} << 27);
+  EXPECT_EQ(layout.piece_bytes_of(std::size_t{1} << 27), layout.piece_bytes);
+  EXPECT_EQ(layout.piece_bytes_of(1), layout.piece_bytes);
+}
+
 }  // namespace
 }  // namespace strata::rpc

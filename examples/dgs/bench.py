@@ -6,7 +6,7 @@
 
 Without a GPU, --num-gpu is the number of processes, and everything lies in host memory. --dataset is one of the original's
 names, or any input of strata-partition: synthetic:products, synthetic:papers400M, npy:DIR. Products of matrices are in TF32 where
-the GPU has it.
+the GPU has it. With --feat-cache-rate 4 --graph-cache-rate 4, each of four GPUs has a copy of everything.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ import strata.dgs
 
 GIB = 1 << 30
 WARM_UP = 16  # iterations that are not counted
+RESERVED = {"graphsage": 3 * GIB, "gat": 11 * GIB}  # bytes per GPU that training takes
 
 
 class Machine:
-    """The ranks of this host, which share ChunkTensors."""
+    """The ranks of this host. After connect() they share ChunkTensors, or each has its own copies."""
 
     def __init__(self, tells_costs: bool) -> None:
         self.tells_costs = tells_costs
@@ -47,7 +48,21 @@ class Machine:
         if self.on_gpu:
             torch.cuda.set_device(dist.get_rank(self.group) % torch.cuda.device_count())
         self.device = torch.device("cuda", torch.cuda.current_device()) if self.on_gpu else torch.device("cpu")
-        strata.dgs.create_communicator(self.group)
+        self.copies = False  # whether each rank has all of every ChunkTensor on its own GPU
+
+    def connect(self, copied: int, reserved: int) -> None:
+        """Says who makes ChunkTensors together: each rank on its own if copies are asked for (the first rank's `copied` bytes per GPU
+        are not 0) and every GPU has room for them, else the ranks of the host. Collective over all ranks; to be called once."""
+        copied, free = self.share(copied), self.free_bytes(reserved)
+        fits = torch.tensor([0 < copied <= free], dtype=torch.int32)
+        dist.all_reduce(fits, dist.ReduceOp.MIN)
+        self.copies = bool(fits)
+        if self.copies:  # each rank is a group of its own
+            torch.ops.dgs_ops._CAPI_set_nccl(1, torch.ops.dgs_ops._CAPI_get_unique_id(), 0)
+        else:
+            strata.dgs.create_communicator(self.group)
+        if self.is_root and copied > free:
+            say(f"No room for copies: wanted {copied / GIB:.3f} GB per GPU, free {free / GIB:.3f}; the GPUs share one copy")
 
     def share(self, value: Any) -> Any:
         """What the first rank has."""
@@ -65,14 +80,16 @@ class Machine:
         return int(least)
 
     def chunk_tensor(self, name: str, tensor: torch.Tensor | None, free: int, rate: float) -> Any:
-        """`rate` of the bytes on all GPUs together, as far as they are free."""
+        """`rate` of the bytes on all GPUs together, as far as they are free; with copies, all of them on every GPU."""
         if self.is_root and name:
             say(f"create chunk {name}")
         shape, dtype, size = self.share(None if tensor is None else (tensor.shape, tensor.dtype, tensor.nbytes))
-        cached = int(min(size * rate // self.num_gpus, free)) if self.num_gpus else 0
+        cached = size if self.copies else int(min(size * min(rate, 1) // self.num_gpus, free)) if self.num_gpus else 0
         made = torch.classes.dgs_classes.ChunkTensor(shape, dtype, cached)
         if tensor is not None:
             made._CAPI_load_from_tensor(tensor)
+        if self.copies and size > 0:
+            self.send_to_all(made._CAPI_get_sub_device_tensor())
         if self.is_root and name:
             total = cached * self.num_gpus / size if size else 0
             say(f"Cache size per GPU {cached / GIB:.3f} GB, all gpus total cache rate = {total:.3f}")
@@ -80,6 +97,13 @@ class Machine:
                 say(f"Loading factors: {costs(made, shape[0])}")
         dist.barrier(self.group)
         return made
+
+    def send_to_all(self, own: torch.Tensor) -> None:
+        """What the first rank has in its GPU's memory, to that of the others. Bytes, because NCCL does not have all types."""
+        torch.cuda.synchronize()  # loading works on a stream of its own
+        for piece in own.view(torch.uint8).split(GIB):
+            dist.broadcast(piece, self.root, self.group)
+        torch.cuda.synchronize()  # other streams may read it
 
 
 def costs(tensor: Any, rows: int) -> str:
@@ -100,16 +124,38 @@ def weights_of(data: bench_data.Data) -> torch.Tensor:
     return torch.randn(len(data.indices)).abs() if data.weights is None else data.weights
 
 
+def bytes_of(data: bench_data.Data, bias: bool) -> int:
+    """Of all that Graph makes."""
+    weights = 4 * len(data.indices) if bias else 0
+    return weights + sum(tensor.nbytes for tensor in (data.features, data.indices, data.indptr, data.labels))
+
+
+def wants_copies(options: argparse.Namespace, num_gpus: int) -> bool:
+    """Of everything, because a process is in one group of ranks at a time."""
+    return num_gpus > 1 and min(options.feat_cache_rate, options.graph_cache_rate) >= num_gpus
+
+
+def error_in_rates(rates: tuple[float, float], num_gpus: int) -> str | None:
+    """What is wrong with those of features and of the graph; without GPUs they have no effect."""
+    if not all(rate >= 0 for rate in rates):  # NaN neither
+        return "--feat-cache-rate and --graph-cache-rate are shares of all GPUs together, of 0 or more"
+    if num_gpus == 0 or max(rates) <= 1 or min(rates) >= num_gpus:
+        return None
+    return (
+        f"--feat-cache-rate {rates[0]:g} and --graph-cache-rate {rates[1]:g} with {num_gpus} GPUs: "
+        f"give shares from 0 to 1, or {num_gpus} for both, so that every GPU has a copy of everything"
+    )
+
+
 class Graph:
     """The order of the original: features > probs > indices > indptr, each as far as there is room."""
 
     def __init__(self, machine: Machine, data: bench_data.Data | None, options: argparse.Namespace) -> None:
         self.has_buffers = options.layers == "strata"
         self.attends = options.model == "gat"
-        reserved = {"graphsage": 3, "gat": 11}[options.model] * GIB
 
         def make(name: str, rate: float, tensor: torch.Tensor | None) -> Any:
-            return machine.chunk_tensor(name, tensor, machine.free_bytes(reserved), rate)
+            return machine.chunk_tensor(name, tensor, machine.free_bytes(RESERVED[options.model]), rate)
 
         def own(name: str) -> torch.Tensor | None:
             return None if data is None else getattr(data, name)
@@ -250,6 +296,8 @@ def run(options: argparse.Namespace) -> None:
             f"Dataset {options.dataset} | GPU num {num_gpus} | Model {options.model} | "
             f"Fan out {fanouts} | Batch size {options.batch_size} | Bias sampling {options.bias}"
         )
+    copied = bytes_of(data, options.bias) if data is not None and wants_copies(options, machine.num_gpus) else 0
+    machine.connect(copied, RESERVED[options.model])
     graph = Graph(machine, data, options)
     del data
     report(speed_of_ranks(machine, graph, task, options))
@@ -261,6 +309,14 @@ def run_rank(rank: int, port: int, size: int, options: argparse.Namespace) -> No
         RANK=str(rank), WORLD_SIZE=str(size), LOCAL_WORLD_SIZE=str(size), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port)
     )
     run(options)
+
+
+def num_gpus_of_machine(options: argparse.Namespace) -> int:
+    """Those that its ranks will use."""
+    ranks = options.num_gpu
+    if "RANK" in os.environ:
+        ranks = int(os.environ.get("LOCAL_WORLD_SIZE") or os.environ["WORLD_SIZE"])
+    return min(ranks, torch.cuda.device_count()) if torch.cuda.is_available() else 0
 
 
 def parse(description: str | None = __doc__) -> argparse.Namespace:
@@ -275,8 +331,8 @@ def parse(description: str | None = __doc__) -> argparse.Namespace:
     parser.add_argument("--fan-out", default="15,15,15", help="neighbors per node, by layer; the last is of the seeds")
     parser.add_argument("--bias", action="store_true", help="sample with the graph's edge weights; without any, with half-normal ones, as generated graphs have them")
     parser.add_argument("--print-train", action="store_true", help="print loss and accuracy every 20 iterations")
-    parser.add_argument("--feat-cache-rate", type=float, default=1, help="share of the features on all GPUs together")
-    parser.add_argument("--graph-cache-rate", type=float, default=1, help="share of the neighbor lists on all GPUs together")
+    parser.add_argument("--feat-cache-rate", type=float, default=1, help="share of the features on all GPUs together; if this and --graph-cache-rate are the number of GPUs, each has a copy")
+    parser.add_argument("--graph-cache-rate", type=float, default=1, help="share of the neighbor lists on all GPUs together, or copies; see --feat-cache-rate")
     parser.add_argument("--ahead", type=int, default=2, help="batches that are made while others are trained on")
     parser.add_argument("--loading-factors", action="store_true", help="tell what a row costs from each tier")
     parser.add_argument("--seed", type=int, default=1)
@@ -286,8 +342,8 @@ def parse(description: str | None = __doc__) -> argparse.Namespace:
         parser.error(f"--fan-out takes numbers such as 15,15,15, not {options.fan_out}")
     if min(options.num_gpu, options.batch_size, options.num_epochs) < 1 or options.ahead < 0:
         parser.error("--num-gpu, --batch-size and --num-epochs are at least 1, --ahead 0")
-    if not all(0 <= rate <= 1 for rate in (options.feat_cache_rate, options.graph_cache_rate)):
-        parser.error("--feat-cache-rate and --graph-cache-rate are shares, from 0 to 1")
+    if wrong := error_in_rates((options.feat_cache_rate, options.graph_cache_rate), num_gpus_of_machine(options)):
+        parser.error(wrong)
     return options
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dist-GPU-sampling's names, on one and several ranks: on GPUs where there are some, else in host memory."""
 
+import argparse
 import os
 import pathlib
 import re
@@ -72,7 +73,12 @@ class Dgs(unittest.TestCase):
         with tempfile.TemporaryDirectory(prefix="strata-dgs-") as root:
             spec = "synthetic:kind=sbm,nodes=2000,degree=8,features=8,classes=4,train=400"
             common = ["--dataset", spec, "--root", root, "--batch-size", 100, "--fan-out", "4,3,2", "--num-epochs", 2, "--print-train"]
-            for ranks, options in ((1, ["--model", "graphsage"]), (2, ["--model", "gat", "--bias", "--layers", "pyg", "--loading-factors"])):
+            copies = ["--feat-cache-rate", 2, "--graph-cache-rate", 2]
+            for ranks, options in (
+                (1, ["--model", "graphsage"]),
+                (2, ["--model", "gat", "--bias", "--layers", "pyg", "--loading-factors"]),
+                (2, ["--model", "graphsage", *copies]),
+            ):
                 command = [sys.executable, EXAMPLES / "bench.py", "--num-gpu", ranks, *common, *options]
                 done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300)
                 self.assertEqual(done.returncode, 0, done.stderr)
@@ -85,7 +91,10 @@ class Dgs(unittest.TestCase):
                 )
                 made = [line for line in lines if line.startswith("create chunk")]
                 self.assertEqual(made, [f"create chunk {name}" for name in ["features", *["probs"] * bias, "indices", "indptr"]])
-                self.assertEqual(len([line for line in lines if re.fullmatch(r"Cache size per GPU [\d.]+ GB, .* = [\d.]+", line)]), len(made))
+                cached = [line for line in lines if re.fullmatch(r"Cache size per GPU [\d.]+ GB, .* = [\d.]+", line)]
+                self.assertEqual(len(cached), len(made))
+                if set(copies) <= set(options):
+                    self.assertEqual({line.split()[-1] for line in cached}, {f"{gpus:.3f}"})
                 told = [line for line in lines if re.fullmatch(r"Loading factors: (local|remote|host) [\d.]+ \([\d.]+ ns\).*", line)]
                 self.assertEqual(len(told), len(made) if bias else 0)
                 self.assertIn("start training...", lines)
@@ -108,8 +117,9 @@ class Dgs(unittest.TestCase):
         for options, words in (
             (["--fan-out", "5,0"], "--fan-out takes numbers"),
             (["--num-gpu", "0"], "at least 1"),
-            (["--feat-cache-rate", "1.5"], "from 0 to 1"),
-            (["--graph-cache-rate", "nan"], "from 0 to 1"),
+            (["--feat-cache-rate", "-0.5"], "of 0 or more"),
+            (["--graph-cache-rate", "nan"], "of 0 or more"),
+            *[(["--num-gpu", "2", "--feat-cache-rate", "1.5"], "with 2 GPUs")] * (torch.cuda.device_count() > 1),
             (["--num-gpu", "2", "--dataset", spec], "has no training nodes"),
         ):
             with self.subTest(options=options), tempfile.TemporaryDirectory(prefix="strata-dgs-") as root:
@@ -118,6 +128,26 @@ class Dgs(unittest.TestCase):
                 self.assertNotEqual(done.returncode, 0)
                 self.assertIn(words, done.stderr)
                 self.assertNotIn("Traceback", done.stderr)
+
+    def test_copies_everything_to_every_gpu_or_nothing(self):
+        sys.path.insert(0, str(EXAMPLES))
+        import bench
+
+        for num_gpus, rates, is_right, is_copied in (
+            (0, (4, 0.5), True, False),
+            (1, (4, 0.5), False, False),
+            (1, (4, 4), True, False),
+            (4, (1, 0.5), True, False),
+            (4, (4, 4), True, True),
+            (4, (8, 4), True, True),
+            (4, (2, 2), False, False),
+            (4, (4, 1), False, False),
+        ):
+            with self.subTest(num_gpus=num_gpus, rates=rates):
+                self.assertEqual(bench.error_in_rates(rates, num_gpus) is None, is_right)
+                if is_right:
+                    options = argparse.Namespace(feat_cache_rate=rates[0], graph_cache_rate=rates[1])
+                    self.assertEqual(bench.wants_copies(options, num_gpus), is_copied)
 
     def test_refuses_to_be_started_by_mpirun(self):
         environment = os.environ | {"OMPI_COMM_WORLD_SIZE": "2"}

@@ -63,12 +63,12 @@ std::shared_ptr<Graph> from_arrays(const Process& process, const Arrays& arrays,
   });
 }
 
-cuda::Array<float> gather(Graph& graph, const IdArray& ids, std::uintptr_t stream_handle) {
+using FeatureRows = nb::ndarray<float, nb::ndim<2>, nb::c_contig>;
+
+void gather(Graph& graph, const IdArray& ids, const FeatureRows& rows, std::uintptr_t stream_handle) {
   const Device device = graph.runtime().device();
   const auto count = static_cast<Count>(ids.size());
   const cuda::Stream stream = borrow_stream(device, stream_handle);
-  cuda::Array<float> rows(cuda::memory_on(device), count * graph.manifest().feature_cols, "gathered features",
-                          device);
   cuda::Array<NodeId> copied;
   const NodeId* place = ids.data();
   if (device.is_cuda() && ids.device_type() != nb::device::cuda::value) {
@@ -78,20 +78,15 @@ cuda::Array<float> gather(Graph& graph, const IdArray& ids, std::uintptr_t strea
   }
   graph.gather_features(place, count, rows.data(), stream);
   if (copied.size() > 0) stream.synchronize();
-  return rows;
 }
 
-/// Rows in memory of their own, which the returned array holds.
-nb::object gather_features(const std::shared_ptr<Graph>& graph, const IdArray& ids, std::uintptr_t stream) {
+/// `rows` has a row for each id, on the process's device.
+void gather_features(const std::shared_ptr<Graph>& graph, const IdArray& ids, const FeatureRows& rows,
+                     std::uintptr_t stream) {
   const Device device = graph->runtime().device();
-  const auto count = static_cast<Count>(ids.size());
-  const Count cols = graph->manifest().feature_cols;
   const bool waits_for_ranks = graph->runtime().topology().num_machines() > 1;
-  const bool is_long = waits_for_ranks || count * cols * static_cast<Count>(sizeof(float)) > kLongGatherBytes;
-  auto* const rows = new cuda::Array<float>();
-  const nb::capsule owner(rows, [](void* p) noexcept { delete static_cast<cuda::Array<float>*>(p); });
-  *rows = interruptible_if(is_long, device, [graph, ids, stream] { return gather(*graph, ids, stream); });
-  return array_of(rows->data(), {count, cols}, device, owner).cast(nb::rv_policy::reference);
+  const bool is_long = waits_for_ranks || static_cast<Count>(rows.nbytes()) > long_gather_bytes(device);
+  interruptible_if(is_long, device, [graph, ids, rows, stream] { gather(*graph, ids, rows, stream); });
 }
 
 /// An array of one id for each of `ids`, which `translate` writes.
@@ -235,8 +230,8 @@ void bind_graph(nb::module_& module) {
             return nodes_of(nb::cast<Graph&>(self), split, self);
           },
           "split"_a, "int64 [n]: global ids of a split. The first call for a split is collective.")
-      .def("gather_features", &gather_features, "ids"_a, "stream"_a,
-           "float32 [n, features] on the process's device. Collective on several machines.")
+      .def("gather_features", &gather_features, "ids"_a, "rows"_a.noconvert(), "stream"_a,
+           "Fills float32 [n, features] on the process's device. Collective on several machines.")
       .def(
           "original_ids",
           [](const Graph& g, const HostIdArray& ids) {

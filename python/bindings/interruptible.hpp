@@ -63,7 +63,9 @@ auto interruptible(Device device, Function function) {
 }
 
 /// Bytes whose gathering takes long enough for a thread that costs 0.1 ms, and is short on any machine.
-inline constexpr std::int64_t kLongGatherBytes = std::int64_t{32} << 20;
+inline std::int64_t long_gather_bytes(Device device) {
+  return std::int64_t{32} << (device.is_cuda() ? 25 : 20);
+}
 
 /// The same where the work is long, else on this thread, without the GIL.
 template <typename Function>

@@ -60,7 +60,7 @@ cuda::Stream stream_of(const Process& process, std::uintptr_t handle) {
 template <typename Array>
 bool is_long(const Process& process, const Array& rows, bool check) {
   if (process.device().is_cuda() && !check) return false;
-  return static_cast<std::int64_t>(rows.nbytes()) > kLongGatherBytes;
+  return static_cast<std::int64_t>(rows.nbytes()) > long_gather_bytes(process.device());
 }
 
 /// The arrays are held for as long as the work takes, which may be longer than the call.

@@ -55,8 +55,11 @@ class Features:
         Also of a mask, a slice, a list, an array of NumPy or another library (DLPack), or one integer, which gives one row.
         Collective if the run has several machines. IndexError names the first id that is no node's.
         """
+        import torch
+
         asked = rows_of(ids, len(self), "nodes")
-        rows = to_torch(self._graph._core.gather_features(cast(Any, asked.ids.long()), current_stream()))
+        rows = torch.empty((asked.ids.numel(), self._graph.num_features), device=process().device)
+        self._graph._core.gather_features(cast(Any, asked.ids.long()), cast(Any, rows), current_stream())
         return rows.view(*asked.shape, rows.shape[1])
 
 

@@ -199,7 +199,8 @@ void Core::send(int to, Head head, Parcel parcel) {
     PieceSender::Transfer& transfer = transfers[{
         .peer = to, .gpu_route = piece.gpu_route ? std::int64_t{*piece.gpu_route} : Piece::kOnHost}];
     transfer.number = head.transfer;
-    transfer.tensors.emplace(place, std::move(piece.values));
+    transfer.parts.emplace(
+        place, PieceSender::Part{.values = std::move(piece.values), .made = std::move(piece.made)});
   }
   if (is_request(head.kind) && logs_calls())
     note_cargo(head.id, cargo_of(head.payload.size() + head.payload_in_bulk, head.tensors));

@@ -53,6 +53,13 @@ at::Tensor on_host(const at::Tensor& tensor, bool copies) {
   return copies && !is_own ? dense.clone() : dense;
 }
 
+/// When a tensor on a GPU is there.
+std::shared_ptr<const c10::Event> made_on_current_stream(const at::Tensor& values) {
+  auto made = std::make_shared<c10::Event>(c10::kCUDA);
+  made->record(c10::impl::VirtualGuardImpl(c10::kCUDA).getStream(values.device()));
+  return made;
+}
+
 /// Of a tensor on a GPU, too: the room is registered there.
 at::Tensor copied_to(const Room& room, const at::Tensor& tensor) {
   at::Tensor values = at::from_blob(room.data(), tensor.sizes(), at::TensorOptions(tensor.scalar_type()));
@@ -110,7 +117,7 @@ bool Packing::send_on_gpu(const at::Tensor& tensor, Unchanged unchanged, TensorP
   const bool may_change =
       unchanged == Unchanged::until_packed && (destination_.copies || destination_.is_answer);
   piece.values = may_change && dense.is_alias_of(tensor) ? dense.clone() : dense;
-  sender->prepare(piece.values);
+  piece.made = made_on_current_stream(piece.values);
   return true;
 }
 
@@ -124,9 +131,7 @@ bool Packing::send_by_network(const at::Tensor& tensor, Unchanged unchanged, Ten
   const at::Tensor dense = tensor.detach().resolve_conj().resolve_neg().contiguous();
   const bool may_change = unchanged == Unchanged::until_packed;
   piece.values = may_change && dense.is_alias_of(tensor) ? dense.clone() : dense;
-  const auto made = std::make_shared<c10::Event>(c10::kCUDA);
-  made->record(c10::impl::VirtualGuardImpl(c10::kCUDA).getStream(tensor.device()));
-  piece.made = made;
+  piece.made = made_on_current_stream(piece.values);
   return true;
 }
 

@@ -74,7 +74,8 @@ struct TensorPiece {
   std::shared_ptr<GpuRoom> gpu_room = {};  ///< there, with the values; null: they go in pieces
   /// On its sender: the way to a GPU that only a network joins to this one, if it takes one.
   std::optional<std::uint32_t> network_route = {};
-  std::shared_ptr<const c10::Event> made = {};  ///< there: when the values are ready
+  /// On its sender, of values on a GPU that follow their message: when they are there.
+  std::shared_ptr<const c10::Event> made = {};
   /// Of values on a GPU, on their receiver: makes the current stream wait for them.
   std::function<void(const at::Tensor& values)> wait = {};
 };

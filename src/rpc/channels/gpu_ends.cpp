@@ -39,6 +39,11 @@ void keep_for_ever(RouteMemory memory) { static_cast<void>(new RouteMemory(std::
 
 }  // namespace
 
+void CopyStreams::synchronize() const {
+  for (const auto* streams : {&of_rooms_, &of_slots_})
+    for (const CopyStream& each : *streams) each.stream.synchronize();
+}
+
 // ---- sender ----
 
 GpuSender::GpuSender(Device source, RouteMemory memory, GpuLayout layout, SharedBoard board)
@@ -79,36 +84,30 @@ std::optional<GpuPlace> GpuSender::send(const at::Tensor& tensor) {
   board_->cards[card].returned.set(false);
   board_->cards[card].was_read.set(false);
   reached_.record(caller);
-  streams_.first().stream.wait(reached_);
-  copy(card, *offset, tensor.const_data_ptr(), tensor.nbytes(), streams_.first().stream);
+  streams_.of(card).wait(reached_);
+  copy(card, *offset, tensor.const_data_ptr(), tensor.nbytes());
   (*events_)[card].filled.make_wait(caller);
   return GpuPlace{.card = card, .offset = *offset};
 }
 
-void GpuSender::prepare(const at::Tensor& tensor) {
+void GpuSender::send_piece(std::uint32_t slot, const at::Tensor& tensor, const c10::Event& made,
+                           std::size_t offset, std::size_t bytes) {
   const cuda::DeviceGuard guard(source_);
-  const cuda::Stream caller = current_stream(source_);
   const std::lock_guard lock(mutex_);
-  reached_.record(caller);
-  for (const CopyStream& each : streams_) {
-    each.stream.wait(reached_);
-    use_on(each, tensor);
+  if (offset == 0) {
+    for (const CopyStream& each : streams_.of_slots()) {
+      made.block(each.torch);
+      use_on(each, tensor);
+    }
   }
-}
-
-void GpuSender::send_piece(std::uint32_t slot, const at::Tensor& tensor, std::size_t offset,
-                           std::size_t bytes) {
-  const cuda::DeviceGuard guard(source_);
-  const std::lock_guard lock(mutex_);
   const std::uint32_t card = GpuBoard::kRooms + slot;
-  const cuda::Stream& stream = streams_.of(slot);
-  if (board_->cards[card].was_read.is_set()) wait_until_emptied(card, stream);
+  if (board_->cards[card].was_read.is_set()) wait_until_emptied(card, streams_.of(card));
   copy(card, layout_.slot_offset(slot), static_cast<const std::byte*>(tensor.const_data_ptr()) + offset,
-       bytes, stream);
+       bytes);
 }
 
-void GpuSender::copy(std::uint32_t card, std::size_t offset, const void* from, std::size_t bytes,
-                     const cuda::Stream& stream) {
+void GpuSender::copy(std::uint32_t card, std::size_t offset, const void* from, std::size_t bytes) {
+  const cuda::Stream& stream = streams_.of(card);
   make_once((*events_)[card].filled, source_, board_->cards[card].filled);
   cuda::copy_async(memory_.get() + offset, from, bytes, stream);
   (*events_)[card].filled.record(stream);
@@ -132,7 +131,8 @@ void GpuSender::collect(bool waits) {
 bool GpuSender::is_free(std::uint32_t card, bool waits) {
   if (!board_->cards[card].returned.is_set()) return false;
   if (!board_->cards[card].was_read.is_set() || emptied(card).is_complete()) return true;
-  if (waits) wait_until_emptied(card, streams_.first().stream);
+  if (waits)
+    for (const CopyStream& each : streams_.of_rooms()) wait_until_emptied(card, each.stream);
   return waits;
 }
 
@@ -156,7 +156,7 @@ bool GpuSender::waits() {
 void GpuSender::close() {
   const cuda::DeviceGuard guard(source_);
   const std::lock_guard lock(mutex_);
-  for (const CopyStream& each : streams_) each.stream.synchronize();
+  streams_.synchronize();
   closed_ = true;
   memory_.reset();
   for (Events& events : *events_) events.emptied = cuda::IpcEvent();
@@ -187,19 +187,20 @@ std::shared_ptr<LandedRoom> GpuReceiver::landed(const GpuPlace& place, std::size
   auto room = std::make_shared<LandedRoom>(shared_from_this(), place.card, memory_.get() + place.offset);
   const cuda::DeviceGuard guard(target_);
   const std::lock_guard lock(mutex_);
-  wait_until_filled(place.card, streams_.first().stream);
+  wait_until_filled(place.card);
   cuda::Event& landed = (*events_)[place.card].landed;
   if (landed.get() == nullptr) landed = cuda::Event(target_);
-  landed.record(streams_.first().stream);
+  landed.record(streams_.of(place.card));
   return room;
 }
 
 at::Tensor GpuReceiver::room_for_pieces(at::IntArrayRef sizes, at::ScalarType dtype) {
-  at::Tensor tensor = empty_on(streams_.first().torch, sizes, dtype);
+  const CopyStream& first = streams_.of_slots().front();
+  at::Tensor tensor = empty_on(first.torch, sizes, dtype);
   const cuda::DeviceGuard guard(target_);
   const std::lock_guard lock(mutex_);
-  reached_.record(streams_.first().stream);
-  for (const CopyStream& each : streams_) {
+  reached_.record(first.stream);
+  for (const CopyStream& each : streams_.of_slots()) {
     each.stream.wait(reached_);
     use_on(each, tensor);
   }
@@ -212,27 +213,28 @@ void GpuReceiver::read_piece(std::uint32_t slot, const at::Tensor& tensor, std::
   const std::lock_guard lock(mutex_);
   if (bytes > layout_.piece_bytes) throw CommError("a piece of a tensor is larger than a slot");
   const std::uint32_t card = GpuBoard::kRooms + slot;
-  const cuda::Stream& stream = streams_.of(slot);
-  wait_until_filled(card, stream);
+  const cuda::Stream& stream = streams_.of(card);
+  wait_until_filled(card);
   cuda::copy_async(static_cast<std::byte*>(tensor.mutable_data_ptr()) + offset,
                    memory_.get() + layout_.slot_offset(slot), bytes, stream);
   record_emptied(card, stream);
 }
 
 std::function<void(const at::Tensor&)> GpuReceiver::wait_for_pieces() {
+  const CopyStream& first = streams_.of_slots().front();
   const cuda::DeviceGuard guard(target_);
   const std::lock_guard lock(mutex_);
-  for (const CopyStream& each : streams_) {
+  for (const CopyStream& each : streams_.of_slots()) {
     reached_.record(each.stream);
-    streams_.first().stream.wait(reached_);
+    first.stream.wait(reached_);
   }
-  return wait_for(streams_.first().torch);
+  return wait_for(first.torch);
 }
 
-void GpuReceiver::wait_until_filled(std::uint32_t card, const cuda::Stream& stream) {
+void GpuReceiver::wait_until_filled(std::uint32_t card) {
   Events& events = (*events_)[card];
   if (!events.filled) events.filled = cuda::IpcEvent(target_, text_of(board_->cards[card].filled));
-  events.filled.make_wait(stream);
+  events.filled.make_wait(streams_.of(card));
   events.awaited = true;
 }
 
@@ -281,7 +283,7 @@ bool GpuReceiver::waits() {
 void GpuReceiver::close() {
   const cuda::DeviceGuard guard(target_);
   const std::lock_guard lock(mutex_);
-  for (const CopyStream& each : streams_) each.stream.synchronize();
+  streams_.synchronize();
   for (Events& events : *events_) events.filled = cuda::IpcEvent();
   board_->receiver_closed.set();
 }

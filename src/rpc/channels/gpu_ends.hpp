@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <ATen/core/Tensor.h>
+#include <c10/core/Event.h>
 #include <c10/core/Stream.h>
 
 #include <array>
@@ -11,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "channels/free_space.hpp"
@@ -36,18 +38,24 @@ struct CopyStream {
   cuda::Stream stream;
 };
 
-/// Slots take them in turn: while the next copy on one waits for its event, which takes half as long as a
-/// copy, a copy on another one goes on.
+/// Two for rooms and two for slots, which these take in turn: while the next copy on one waits for its event,
+/// which takes half as long as a copy, a copy on another one goes on. A room's waits for a whole tensor, and
+/// so holds up no pieces.
 class CopyStreams {
  public:
-  explicit CopyStreams(Device device) : streams_{CopyStream(device), CopyStream(device)} {}
-  const CopyStream& first() const { return streams_.front(); }
-  const cuda::Stream& of(std::uint32_t slot) const { return streams_[slot % streams_.size()].stream; }
-  auto begin() const { return streams_.begin(); }
-  auto end() const { return streams_.end(); }
+  explicit CopyStreams(Device device)
+      : of_rooms_{CopyStream(device), CopyStream(device)},
+        of_slots_{CopyStream(device), CopyStream(device)} {}
+  std::span<const CopyStream> of_rooms() const { return of_rooms_; }
+  std::span<const CopyStream> of_slots() const { return of_slots_; }
+  /// Of a room or a slot.
+  const cuda::Stream& of(std::uint32_t card) const {
+    return (card < GpuBoard::kRooms ? of_rooms_ : of_slots_)[card % 2].stream;
+  }
+  void synchronize() const;
 
  private:
-  std::array<CopyStream, 2> streams_;
+  std::array<CopyStream, 2> of_rooms_, of_slots_;
 };
 
 /// A route's board, and the memory that it lies in.
@@ -69,10 +77,10 @@ class GpuSender {
   std::optional<GpuPlace> send(const at::Tensor& tensor);
   /// Nobody was told of the room.
   void take_back(const GpuPlace& place) { board_->cards[place.card].returned.set(); }
-  /// Makes a tensor ready for pieces: they are copied after what the current stream has to do by now.
-  void prepare(const at::Tensor& tensor);
-  /// Copies part of a tensor that is prepared into a slot that is free.
-  void send_piece(std::uint32_t slot, const at::Tensor& tensor, std::size_t offset, std::size_t bytes);
+  /// Copies part of a tensor into a slot that is free. With the first part of it, all parts wait until the
+  /// tensor is `made`.
+  void send_piece(std::uint32_t slot, const at::Tensor& tensor, const c10::Event& made, std::size_t offset,
+                  std::size_t bytes);
 
   /// Whether work of this process waits for readers that have not come to their end. Where the receiver is
   /// gone, it waits for ever.
@@ -93,8 +101,7 @@ class GpuSender {
   };
   using AllEvents = std::array<Events, GpuBoard::kRooms + GpuBoard::kSlots>;
 
-  void copy(std::uint32_t card, std::size_t offset, const void* from, std::size_t bytes,
-            const cuda::Stream& stream);
+  void copy(std::uint32_t card, std::size_t offset, const void* from, std::size_t bytes);
   void collect(bool waits);
   bool is_free(std::uint32_t card, bool waits);
   cuda::IpcEvent& emptied(std::uint32_t card);
@@ -103,7 +110,7 @@ class GpuSender {
   const Device source_;
   const GpuLayout layout_;
   const SharedBoard board_;
-  const CopyStreams streams_;  // of copies; rooms are filled on the first
+  const CopyStreams streams_;  // of copies
   std::mutex mutex_;           // of all below
   bool closed_ = false, may_free_ = false;
   RouteMemory memory_;
@@ -150,14 +157,14 @@ class GpuReceiver : public std::enable_shared_from_this<GpuReceiver> {
   };
   using AllEvents = std::array<Events, GpuBoard::kRooms + GpuBoard::kSlots>;
 
-  void wait_until_filled(std::uint32_t card, const cuda::Stream& stream);
+  void wait_until_filled(std::uint32_t card);
   void record_emptied(std::uint32_t card, const cuda::Stream& stream);
   void give_back(std::uint32_t card, const std::vector<CUstream_st*>& used) noexcept;
 
   const Device target_;
   const GpuLayout layout_;
   const SharedBoard board_;
-  const CopyStreams streams_;  // of arrivals; those of rooms are on the first
+  const CopyStreams streams_;  // of arrivals
   std::mutex mutex_;           // of all below
   bool may_free_ = false;
   RouteMemory memory_;

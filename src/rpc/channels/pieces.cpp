@@ -35,7 +35,8 @@ void PieceSender::fill(const Lane& lane) {
   Sending& state = at(lane);
   while (!state.waiting.empty() && !state.free_slots.empty()) {
     Transfer& transfer = state.waiting.front();
-    const auto& [place, tensor] = *transfer.tensors.begin();
+    const auto& [place, part] = *transfer.parts.begin();
+    const at::Tensor& tensor = part.values;
     Piece piece{.transfer = transfer.number,
                 .tensor = place,
                 .slot = state.free_slots.back(),
@@ -44,13 +45,13 @@ void PieceSender::fill(const Lane& lane) {
     piece.bytes = std::min<std::uint64_t>(channels_.piece_bytes(lane.peer, piece, tensor.nbytes()),
                                           tensor.nbytes() - transfer.offset);
     state.free_slots.pop_back();
-    channels_.send_piece(lane.peer, piece, tensor);
+    channels_.send_piece(lane.peer, piece, tensor, part.made.get());
     transfer.offset += piece.bytes;
     if (transfer.offset == tensor.nbytes()) {
-      transfer.tensors.erase(transfer.tensors.begin());
+      transfer.parts.erase(transfer.parts.begin());
       transfer.offset = 0;
     }
-    if (transfer.tensors.empty()) state.waiting.pop_front();
+    if (transfer.parts.empty()) state.waiting.pop_front();
     tell_(lane.peer, piece);
   }
 }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <ATen/core/Tensor.h>
+#include <c10/core/Event.h>
 
 #include <compare>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "channels/channels.hpp"
@@ -23,11 +25,15 @@ class PieceSender {
     std::int64_t gpu_route = Piece::kOnHost;
     auto operator<=>(const Lane&) const = default;
   };
+  struct Part {
+    at::Tensor values;                         ///< contiguous
+    std::shared_ptr<const c10::Event> made{};  ///< of values on a GPU: when they are there
+  };
   /// Tensors of a message that take the same lane.
   struct Transfer {
     std::uint64_t number = 0;
-    std::map<std::uint32_t, at::Tensor> tensors = {};  ///< contiguous, by place in the message
-    std::uint64_t offset = 0;                          ///< in the first of them: what was sent already
+    std::map<std::uint32_t, Part> parts = {};  ///< by place in the message
+    std::uint64_t offset = 0;                  ///< in the first of them: what was sent already
   };
   using Tell = std::function<void(int peer, const Piece&)>;
 

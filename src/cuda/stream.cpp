@@ -83,6 +83,7 @@ void Event::record(const Stream& stream) {
 void Event::synchronize() const {
   if (handle_ != nullptr) backend::synchronize(handle_);
 }
+bool Event::is_complete() const { return handle_ == nullptr || backend::is_complete(handle_); }
 float Event::elapsed_ms(const Event& earlier) const { return backend::elapsed_ms(earlier.handle_, handle_); }
 
 }  // namespace strata::cuda

@@ -6,6 +6,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/format.h>
 
+#include "channels/torch_streams.hpp"
 #include "core.hpp"
 #include "strata/util/error.hpp"
 
@@ -54,9 +55,10 @@ at::Tensor on_host(const at::Tensor& tensor, bool copies) {
 }
 
 /// When a tensor on a GPU is there.
-std::shared_ptr<const c10::Event> made_on_current_stream(const at::Tensor& values) {
-  auto made = std::make_shared<c10::Event>(c10::kCUDA);
-  made->record(c10::impl::VirtualGuardImpl(c10::kCUDA).getStream(values.device()));
+std::shared_ptr<const cuda::Event> made_on_current_stream(const at::Tensor& values) {
+  const Device device = place_of(values);
+  auto made = std::make_shared<cuda::Event>(device);
+  made->record(current_stream(device));
   return made;
 }
 

@@ -89,13 +89,13 @@ class Tutorial(unittest.TestCase):
 
     def test_the_benchmark(self):
         torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", 2]
-        for ranks, command, layers in ((1, [sys.executable], "pyg"), (2, torchrun, "strata")):
+        for ranks, command, layers in ((1, [sys.executable], ["pyg"]), (2, torchrun, ["pyg", "strata"])):
             with self.subTest(ranks=ranks):
-                options = [*self.options(3), "--layers", layers, "--cores", ranks, "--workers", 0, 1, "--json", "rows.json"]
+                options = [*self.options(3), "--layers", *layers, "--cores", ranks, "--workers", 0, 1, "--json", "rows.json"]
                 lines = self.run_command(*command, BENCHMARK, *options).splitlines()
                 found = json.loads((self.folder / "rows.json").read_text())
                 self.assertEqual(found["setup"]["ranks"], ranks)
-                cases = [f"Strata, layers of {layers}"]
+                cases = [f"Strata, layers of {kind}" for kind in layers]
                 if found["times_as_fast"] is None:
                     self.assertRegex(lines[-1], "^PyG's loader is not installed: .*pyg-lib or torch-sparse")
                 else:

@@ -56,6 +56,7 @@ class Event {
   ~Event();
   void record(const Stream& stream);
   void synchronize() const;
+  bool is_complete() const;  ///< what was recorded; throws CudaError, also for earlier asynchronous work
   float elapsed_ms(const Event& earlier) const;  ///< REQUIRES: both were made with timing and are complete
   CUevent_st* get() const { return handle_; }
 

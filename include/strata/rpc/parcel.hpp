@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <ATen/core/Tensor.h>
-#include <c10/core/Event.h>
 
 #include <cereal/archives/binary.hpp>
 #include <cereal/types/map.hpp>
@@ -22,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "strata/cuda/stream.hpp"
 #include "strata/rpc/bounded_input.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/types.hpp"
@@ -75,7 +75,7 @@ struct TensorPiece {
   /// On its sender: the way to a GPU that only a network joins to this one, if it takes one.
   std::optional<std::uint32_t> network_route = {};
   /// On its sender, of values on a GPU that follow their message: when they are there.
-  std::shared_ptr<const c10::Event> made = {};
+  std::shared_ptr<const cuda::Event> made = {};
   /// Of values on a GPU, on their receiver: makes the current stream wait for them.
   std::function<void(const at::Tensor& values)> wait = {};
 };

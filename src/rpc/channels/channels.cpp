@@ -354,7 +354,7 @@ std::size_t Channels::piece_bytes(int peer, const Piece& piece, std::size_t tens
                                            : gpu_to(peer, piece.route())->piece_bytes_of(tensor_bytes);
 }
 
-void Channels::send_piece(int peer, const Piece& piece, const at::Tensor& tensor, const c10::Event* made) {
+void Channels::send_piece(int peer, const Piece& piece, const at::Tensor& tensor, const cuda::Event* made) {
   if (piece.gpu_route != Piece::kOnHost)
     return gpu_to(peer, piece.route())->send_piece(piece.slot, tensor, *made, piece.offset, piece.bytes);
   std::memcpy(zones_->slot(on_machine(rank_), on_machine(peer), piece.slot).data(),

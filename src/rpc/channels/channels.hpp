@@ -129,7 +129,7 @@ class Channels {
   /// At most so many of a tensor's bytes go in one piece along the way that the piece names.
   std::size_t piece_bytes(int peer, const Piece& piece, std::size_t tensor_bytes) const;
   /// Copies a piece of a tensor into its slot. `made` as GpuSender::send_piece() has it, of one on a GPU.
-  void send_piece(int peer, const Piece& piece, const at::Tensor& tensor, const c10::Event* made);
+  void send_piece(int peer, const Piece& piece, const at::Tensor& tensor, const cuda::Event* made);
   /// Copies it out. Throws CommError if it cannot be one.
   void read_piece(int peer, const Piece& piece, const at::Tensor& tensor);
 

@@ -90,13 +90,13 @@ std::optional<GpuPlace> GpuSender::send(const at::Tensor& tensor) {
   return GpuPlace{.card = card, .offset = *offset};
 }
 
-void GpuSender::send_piece(std::uint32_t slot, const at::Tensor& tensor, const c10::Event& made,
+void GpuSender::send_piece(std::uint32_t slot, const at::Tensor& tensor, const cuda::Event& made,
                            std::size_t offset, std::size_t bytes) {
   const cuda::DeviceGuard guard(source_);
   const std::lock_guard lock(mutex_);
   if (offset == 0) {
     for (const CopyStream& each : streams_.of_slots()) {
-      made.block(each.torch);
+      each.stream.wait(made);
       use_on(each, tensor);
     }
   }
@@ -222,11 +222,13 @@ void GpuReceiver::read_piece(std::uint32_t slot, const at::Tensor& tensor, std::
 
 std::function<void(const at::Tensor&)> GpuReceiver::wait_for_pieces() {
   const CopyStream& first = streams_.of_slots().front();
-  const cuda::DeviceGuard guard(target_);
-  const std::lock_guard lock(mutex_);
-  for (const CopyStream& each : streams_.of_slots()) {
-    reached_.record(each.stream);
-    first.stream.wait(reached_);
+  {
+    const cuda::DeviceGuard guard(target_);
+    const std::lock_guard lock(mutex_);
+    for (const CopyStream& each : streams_.of_slots()) {
+      reached_.record(each.stream);
+      first.stream.wait(reached_);
+    }
   }
   return wait_for(first.torch);
 }

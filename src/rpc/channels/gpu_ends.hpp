@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <ATen/core/Tensor.h>
-#include <c10/core/Event.h>
 #include <c10/core/Stream.h>
 
 #include <array>
@@ -79,7 +78,7 @@ class GpuSender {
   void take_back(const GpuPlace& place) { board_->cards[place.card].returned.set(); }
   /// Copies part of a tensor into a slot that is free. With the first part of it, all parts wait until the
   /// tensor is `made`.
-  void send_piece(std::uint32_t slot, const at::Tensor& tensor, const c10::Event& made, std::size_t offset,
+  void send_piece(std::uint32_t slot, const at::Tensor& tensor, const cuda::Event& made, std::size_t offset,
                   std::size_t bytes);
 
   /// Whether work of this process waits for readers that have not come to their end. Where the receiver is

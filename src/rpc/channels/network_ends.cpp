@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "channels/network_ends.hpp"
 
+#include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
 #include <fmt/format.h>
 
@@ -96,7 +97,7 @@ void NetworkSender::transfer_by_nccl(const Transfer& transfer) {
   }
   std::vector<at::Tensor> tensors;
   for (const Part& part : transfer.parts) {
-    nccl_.wait_patiently_until([&] { return !part.made || part.made->query(); });
+    nccl_.wait_patiently_until([&] { return !part.made || part.made->is_complete(); });
     tensors.push_back(part.values);
   }
   setup_.outlet.tell({.step = Step::offer, .route = setup_.number, .transfer = transfer.number});
@@ -136,7 +137,7 @@ void NetworkSender::send_in_pieces(const Transfer& transfer) {
   };
   if (!staging_) staging_.emplace(setup_.device, NetworkPiece::kMostBytes);
   for (const Part& part : transfer.parts) {
-    nccl_.wait_patiently_until([&] { return !part.made || part.made->query(); });
+    nccl_.wait_patiently_until([&] { return !part.made || part.made->is_complete(); });
     for (std::size_t offset = 0; offset < part.values.nbytes(); offset += NetworkPiece::kMostBytes) {
       if (copies.size() == Staging::kBlocks / 2) send_first();  // and the rest of the blocks are with TCP
       nccl_.wait_patiently_until([&] { return staging_->has_block(); });

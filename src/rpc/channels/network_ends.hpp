@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <ATen/core/Tensor.h>
-#include <c10/core/Event.h>
 #include <c10/core/Stream.h>
 
 #include <chrono>
@@ -87,9 +86,9 @@ struct RouteSetup {
 class NetworkSender {
  public:
   struct Part {
-    std::uint32_t place = 0;                   ///< in its message
-    at::Tensor values;                         ///< contiguous, on the device, nobody else's
-    std::shared_ptr<const c10::Event> made{};  ///< when they are there; null: they are
+    std::uint32_t place = 0;                    ///< in its message
+    at::Tensor values;                          ///< contiguous, on the device, nobody else's
+    std::shared_ptr<const cuda::Event> made{};  ///< when they are there; null: they are
   };
   /// Tensors of a message.
   struct Transfer {

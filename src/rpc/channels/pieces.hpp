@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <ATen/core/Tensor.h>
-#include <c10/core/Event.h>
 
 #include <compare>
 #include <cstdint>
@@ -26,8 +25,8 @@ class PieceSender {
     auto operator<=>(const Lane&) const = default;
   };
   struct Part {
-    at::Tensor values;                         ///< contiguous
-    std::shared_ptr<const c10::Event> made{};  ///< of values on a GPU: when they are there
+    at::Tensor values;                          ///< contiguous
+    std::shared_ptr<const cuda::Event> made{};  ///< of values on a GPU: when they are there
   };
   /// Tensors of a message that take the same lane.
   struct Transfer {

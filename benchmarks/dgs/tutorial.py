@@ -204,6 +204,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.epochs < 2:
         parser.error("--epochs: at least 2, because the first only warms up")
+    if min(options.workers) < 0:
+        parser.error("--workers: 0 or more")
     measure_all(options)
 
 

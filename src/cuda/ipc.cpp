@@ -39,11 +39,11 @@ MappedMemory::~MappedMemory() {
   }
 }
 
-IpcEvent::IpcEvent(Device device) {
+IpcEvent::IpcEvent(Device device) : device_(device) {
   const DeviceGuard guard(device);
   handle_ = backend::create_ipc_event();
 }
-IpcEvent::IpcEvent(Device device, const std::string& handle) {
+IpcEvent::IpcEvent(Device device, const std::string& handle) : device_(device) {
   check_size(handle);
   const DeviceGuard guard(device);
   handle_ = backend::import_event(handle);
@@ -52,7 +52,11 @@ IpcEvent::~IpcEvent() {
   if (handle_ != nullptr) backend::destroy_event(handle_);
 }
 
-std::string IpcEvent::handle() const { return backend::export_event(handle_); }
+/// The driver ends the process where another device is current that has no context.
+std::string IpcEvent::handle() const {
+  const DeviceGuard guard(device_);
+  return backend::export_event(handle_);
+}
 void IpcEvent::record(const Stream& stream) { backend::record(handle_, stream.get()); }
 void IpcEvent::make_wait(const Stream& stream) const { backend::wait(stream.get(), handle_); }
 bool IpcEvent::is_complete() const { return backend::is_complete(handle_); }

@@ -49,8 +49,10 @@ class IpcEvent {
   IpcEvent() = default;
   explicit IpcEvent(Device device);                    ///< a new one
   IpcEvent(Device device, const std::string& handle);  ///< another process's
-  IpcEvent(IpcEvent&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  IpcEvent(IpcEvent&& other) noexcept
+      : device_(other.device_), handle_(std::exchange(other.handle_, nullptr)) {}
   IpcEvent& operator=(IpcEvent&& other) noexcept {
+    std::swap(device_, other.device_);
     std::swap(handle_, other.handle_);
     return *this;
   }
@@ -63,6 +65,7 @@ class IpcEvent {
   bool is_complete() const;
 
  private:
+  Device device_;
   CUevent_st* handle_ = nullptr;
 };
 

@@ -130,7 +130,12 @@ void GpuSender::collect(bool waits) {
 
 bool GpuSender::is_free(std::uint32_t card, bool waits) {
   if (!board_->cards[card].returned.is_set()) return false;
-  if (!board_->cards[card].was_read.is_set() || emptied(card).is_complete()) return true;
+  if (!board_->cards[card].was_read.is_set()) {
+    // The next copy to this memory may be on another stream.
+    for (const CopyStream& each : streams_.of_rooms()) (*events_)[card].filled.make_wait(each.stream);
+    return true;
+  }
+  if (emptied(card).is_complete()) return true;
   if (waits)
     for (const CopyStream& each : streams_.of_rooms()) wait_until_emptied(card, each.stream);
   return waits;

@@ -37,9 +37,9 @@ struct CopyStream {
   cuda::Stream stream;
 };
 
-/// Two for rooms and two for slots, which these take in turn: while the next copy on one waits for its event,
-/// which takes half as long as a copy, a copy on another one goes on. A room's waits for a whole tensor, and
-/// so holds up no pieces.
+/// Two for rooms and two for slots, which take them in turn: while the next copy on one waits for its event,
+/// which takes half as long as a copy, a copy on the other one goes on. Copies to rooms wait for whole
+/// tensors, and so hold up no pieces.
 class CopyStreams {
  public:
   explicit CopyStreams(Device device)

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <ATen/ops/all.h>
+#include <ATen/ops/full.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <torch/nn/module.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "strata/rpc/agent.hpp"
+#include "strata/rpc/remote_module.hpp"
+#include "support/mpi_world.hpp"
+
+namespace strata::rpc {
+namespace {
+
+using test::world;
+
+constexpr std::int64_t kMicroBatches = 8, kWidth = 1 << 18;
+constexpr int kHeldUp = 3;  // the micro-batch that does not end before the gate opens
+
+/// Of this rank. Streams wait at it and count what has passed.
+struct Gate {
+  std::atomic<bool> is_open = true;
+  std::atomic<int> passed = 0;
+};
+Gate& gate() {
+  static Gate gate;
+  return gate;
+}
+int passed() { return gate().passed; }
+
+/// Of the current stream, in its turn.
+void queue(void (*function)(void*)) {
+  ASSERT_EQ(cudaLaunchHostFunc(c10::cuda::getCurrentCUDAStream(), function, &gate()), cudaSuccess);
+}
+
+class First : public torch::nn::Module {
+ public:
+  at::Tensor forward(const at::Tensor& x) const {
+    if (calls_++ % kMicroBatches == kHeldUp)
+      queue([](void* at) { static_cast<Gate*>(at)->is_open.wait(false); });
+    return x + 1;
+  }
+
+ private:
+  mutable std::atomic<int> calls_ = 0;
+};
+
+class Second : public torch::nn::Module {
+ public:
+  at::Tensor forward(const at::Tensor& x) const {
+    at::Tensor y = x * 2;
+    queue([](void* at) { ++static_cast<Gate*>(at)->passed; });
+    return y;
+  }
+};
+
+int device_of(int rank) { return rank % static_cast<int>(c10::cuda::device_count()); }
+
+class PipelinedStages : public testing::TestWithParam<std::vector<Channel>> {
+ protected:
+  void SetUp() override {
+    if (c10::cuda::device_count() == 0) GTEST_SKIP() << "needs a GPU";
+    if (world().size() == 1) GTEST_SKIP() << "needs two ranks";
+    c10::cuda::set_device(static_cast<c10::DeviceIndex>(device_of(world().rank())));
+  }
+};
+
+/// Opens the gate when so many have passed on the other rank, or after a while. Returns how many had.
+int open_after(Agent& agent, int wanted) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  int found = 0;
+  while (found < wanted && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    found = agent.sync("rank:1", &passed);
+  }
+  gate().is_open = true;
+  gate().is_open.notify_all();
+  return found;
+}
+
+// All outputs go in pieces, because no room holds one, and all are under way before the first stage has made
+// the one that is held up.
+TEST_P(PipelinedStages, GoOnWithWhatIsMadeWhileALaterOutputIsNot) {
+  Registry registry;
+  registry.function("passed", &passed);
+  register_module<First>(registry, "First");
+  register_module<Second>(registry, "Second");
+  Options options{.channels = GetParam(), .landing_bytes = std::int64_t{1} << 20};
+  for (int rank = 0; rank < world().size(); ++rank)
+    options.set_device_map(fmt::format("rank:{}", rank), {{device_of(world().rank()), device_of(rank)}});
+  Agent agent(world().communicator(), fmt::format("worker{}", world().rank()), std::move(registry), options);
+  if (world().rank() == 0) {
+    const RemoteModule<First> first(agent, fmt::format("worker0/cuda:{}", device_of(0)));
+    const RemoteModule<Second> second(agent, fmt::format("worker1/cuda:{}", device_of(1)));
+    const c10::Device device(c10::kCUDA, static_cast<c10::DeviceIndex>(device_of(0)));
+    const at::Tensor x = at::full({kMicroBatches, kWidth}, 1, at::TensorOptions(at::kFloat).device(device));
+    const auto run = [&] {
+      const at::Tensor y = pipeline({first.stage(), second.stage()}, x, {.micro_batches = kMicroBatches});
+      EXPECT_TRUE(at::all(y == 4).item<bool>());
+    };
+    run();  // allocates
+    const int before = agent.sync("rank:1", &passed);
+    gate().is_open = false;
+    int found = 0;
+    std::jthread opener([&] { found = open_after(agent, before + kHeldUp); });
+    run();
+    opener.join();
+    EXPECT_EQ(found, before + kHeldUp);
+    EXPECT_EQ(agent.sync("rank:1", &passed), before + kMicroBatches);
+  }
+  agent.shutdown();
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, PipelinedStages,
+                         testing::Values(std::vector<Channel>{}, std::vector{Channel::shared_memory}),
+                         [](const auto& info) { return info.param.empty() ? "All" : "SharedMemory"; });
+
+}  // namespace
+}  // namespace strata::rpc

@@ -220,9 +220,9 @@ def train(machine: Machine, graph: Any, model: torch.nn.Module, ids: torch.Tenso
     model.train()
 
     def run(part: list[tuple[int, int, torch.Tensor]]) -> None:
-        for (output, y), (epoch, i, seeds) in zip(trainer.outputs(seeds for _, _, seeds in part), part):
+        for output, (epoch, i, seeds) in zip(trainer.outputs(seeds for _, _, seeds in part), part):
             if i % 20 == 0 and dist.get_rank() == 0 and options.print_train:
-                accuracy = (output.scores.argmax(1) == y)[: len(seeds)].float().mean()
+                accuracy = (output.scores.argmax(1) == output.labels)[: len(seeds)].float().mean()
                 say(f"Epoch {epoch} | Iteration {i} | Loss {output.loss.item()} | Acc {accuracy.item()}")
 
     warm_up = min(WARM_UP, len(work) - 1)

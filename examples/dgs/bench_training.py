@@ -32,6 +32,7 @@ class Batch(NamedTuple):
 class Output(NamedTuple):
     loss: torch.Tensor
     scores: torch.Tensor
+    labels: torch.Tensor
 
 
 class Buffer:
@@ -81,7 +82,7 @@ class Slot:
         self.used: Any = torch.cuda.Event() if on_gpu else None
 
     def made(self) -> Batch:
-        """Wherever it is."""
+        """Wherever it is. For one step: layers keep what they make of the lists."""
         if self.batch is not None:
             return self.batch
         assert self.buffer is not None
@@ -164,13 +165,11 @@ class Trainer:
             buffers = [Buffer(rooms, samples[0], self.graph) for _ in range(self.num_slots)]
         self.slots = [Slot(buffer, self.machine.on_gpu) for buffer in buffers]
 
-    def outputs(self, work: Iterable[torch.Tensor]) -> Iterator[tuple[Output, torch.Tensor]]:
-        """Trains on the mini-batches of these seeds; gives what each step gave, and its labels. The next step may use the memory again."""
+    def outputs(self, work: Iterable[torch.Tensor]) -> Iterator[Output]:
+        """Trains on the mini-batches of these seeds; gives what each step gave. The next step may use the memory again."""
         for slot in made_ahead(self.make, work, self.slots, self.machine.device):
-            batch = slot.made()
             # Ranks send each other something in a step, so all of them replay it, or none.
-            output = self.buffered_step(slot, batch) if slot.all_fit.holds() else self.step(batch)
-            yield output, batch.y
+            yield self.buffered_step(slot) if slot.all_fit.holds() else self.step(slot.made())
 
     def sample(self, seeds: torch.Tensor) -> Any:
         return self.graph.sample(seeds.to(self.machine.device, non_blocking=True), self.fanouts)
@@ -192,15 +191,15 @@ class Trainer:
         self.optimizer.zero_grad()
         loss.backward()
         self.optimizer.step()
-        return Output(loss.detach(), scores.detach())
+        return Output(loss.detach(), scores.detach(), batch.y)
 
-    def buffered_step(self, slot: Slot, batch: Batch) -> Output:
+    def buffered_step(self, slot: Slot) -> Output:
         if not self.machine.on_gpu:
-            return self.step(batch)
+            return self.step(slot.made())
         if self.to_warm_up > 0:
             self.to_warm_up -= 1
-            return self.warm_up(batch)
-        output = self.record(slot, batch) if slot.output is None else slot.output
+            return self.warm_up(slot.made())
+        output = self.record(slot) if slot.output is None else slot.output
         slot.recording.replay()
         return output
 
@@ -213,12 +212,12 @@ class Trainer:
         here.wait_stream(self.side)
         return output
 
-    def record(self, slot: Slot, batch: Batch) -> Output:
+    def record(self, slot: Slot) -> Output:
         """What replays of the slot's step will give. Recordings share their memory: none runs beside another."""
         pools = (other.recording.pool() for other in self.slots if other.recording is not None)
         recording = torch.cuda.CUDAGraph()
         # The thread that makes batches goes on calling CUDA meanwhile.
         with torch.cuda.graph(recording, pool=next(pools, None), capture_error_mode="thread_local"):
-            slot.output = self.step(batch)
+            slot.output = self.step(slot.made())
         slot.recording = recording
         return slot.output

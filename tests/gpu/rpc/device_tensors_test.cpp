@@ -20,11 +20,10 @@
 #include <string_view>
 #include <thread>
 
+#include "gpu/rpc/ranks_on_gpus.hpp"
 #include "strata/comm/device_exchange.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/cuda/stream.hpp"
-#include "strata/rpc/agent.hpp"
-#include "support/mpi_world.hpp"
 
 namespace strata::rpc {
 namespace {
@@ -58,29 +57,18 @@ std::vector<at::Tensor> sums(const std::vector<at::Tensor>& tensors) {
   return sums;
 }
 
-int device_of(int rank) { return rank % static_cast<int>(c10::cuda::device_count()); }
-
-/// Tensors on GPUs, of which the ranks may share one.
-class DeviceTensors : public testing::TestWithParam<std::vector<Channel>> {
+class DeviceTensors : public RanksOnGpus {
  protected:
-  void SetUp() override {
-    if (c10::cuda::device_count() == 0) GTEST_SKIP() << "needs a GPU";
-    c10::cuda::set_device(static_cast<c10::DeviceIndex>(device_of(world().rank())));
-  }
   Agent& start(std::int64_t landing_bytes) {
     return start({.channels = GetParam(), .landing_bytes = landing_bytes});
   }
   Agent& start(Options options) {
     Registry registry;
     registry.function("echo", &echo).function("read_late", &read_late).function("sums", &sums);
-    for (int rank = 0; rank < world().size(); ++rank)
-      options.set_device_map(fmt::format("rank:{}", rank), {{device_of(world().rank()), device_of(rank)}});
+    map_devices(options);
     agent_.emplace(world().communicator(), fmt::format("worker{}", world().rank()), std::move(registry),
                    std::move(options));
     return *agent_;
-  }
-  static c10::Device device() {
-    return {c10::kCUDA, static_cast<c10::DeviceIndex>(device_of(world().rank()))};
   }
   static std::string peer(int steps) {
     return fmt::format("rank:{}", (world().rank() + steps) % world().size());
@@ -119,7 +107,7 @@ void exchange(Agent& agent, const Sizes& sizes) {
   std::vector<std::jthread> threads;
   for (int t = 0; t < 2; ++t) {
     threads.emplace_back([&agent, &sizes, rank, t] {
-      const c10::Device device(c10::kCUDA, static_cast<c10::DeviceIndex>(device_of(rank)));
+      const c10::Device device = RanksOnGpus::device();
       const c10::cuda::CUDAStreamGuard own_stream(c10::cuda::getStreamFromPool(false, device.index()));
       std::mt19937 random(static_cast<unsigned>(rank * 100 + t));
       struct Kept {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/ops/all.h>
 #include <ATen/ops/full.h>
-#include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
@@ -13,9 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "strata/rpc/agent.hpp"
+#include "gpu/rpc/ranks_on_gpus.hpp"
 #include "strata/rpc/remote_module.hpp"
-#include "support/mpi_world.hpp"
 
 namespace strata::rpc {
 namespace {
@@ -62,14 +60,11 @@ class Second : public torch::nn::Module {
   }
 };
 
-int device_of(int rank) { return rank % static_cast<int>(c10::cuda::device_count()); }
-
-class PipelinedStages : public testing::TestWithParam<std::vector<Channel>> {
+class PipelinedStages : public RanksOnGpus {
  protected:
   void SetUp() override {
-    if (c10::cuda::device_count() == 0) GTEST_SKIP() << "needs a GPU";
-    if (world().size() == 1) GTEST_SKIP() << "needs two ranks";
-    c10::cuda::set_device(static_cast<c10::DeviceIndex>(device_of(world().rank())));
+    RanksOnGpus::SetUp();
+    if (!IsSkipped() && world().size() == 1) GTEST_SKIP() << "needs two ranks";
   }
 };
 
@@ -94,14 +89,12 @@ TEST_P(PipelinedStages, GoOnWithWhatIsMadeWhileALaterOutputIsNot) {
   register_module<First>(registry, "First");
   register_module<Second>(registry, "Second");
   Options options{.channels = GetParam(), .landing_bytes = std::int64_t{1} << 20};
-  for (int rank = 0; rank < world().size(); ++rank)
-    options.set_device_map(fmt::format("rank:{}", rank), {{device_of(world().rank()), device_of(rank)}});
+  map_devices(options);
   Agent agent(world().communicator(), fmt::format("worker{}", world().rank()), std::move(registry), options);
   if (world().rank() == 0) {
     const RemoteModule<First> first(agent, fmt::format("worker0/cuda:{}", device_of(0)));
     const RemoteModule<Second> second(agent, fmt::format("worker1/cuda:{}", device_of(1)));
-    const c10::Device device(c10::kCUDA, static_cast<c10::DeviceIndex>(device_of(0)));
-    const at::Tensor x = at::full({kMicroBatches, kWidth}, 1, at::TensorOptions(at::kFloat).device(device));
+    const at::Tensor x = at::full({kMicroBatches, kWidth}, 1, at::TensorOptions(at::kFloat).device(device()));
     const auto run = [&] {
       const at::Tensor y = pipeline({first.stage(), second.stage()}, x, {.micro_batches = kMicroBatches});
       EXPECT_TRUE(at::all(y == 4).item<bool>());

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "backend.hpp"
+#include "default_stream.hpp"
 #include "registered_blocks.hpp"
 
 namespace strata::cuda {
@@ -14,6 +15,7 @@ void copy_async(void* to, const void* from, std::size_t bytes, const Stream& str
     std::memcpy(to, from, bytes);
     return;
   }
+  const DeviceGuard guard(device_to_call_with(stream));
   for_each_piece(to, from, bytes, registration_block(), [&](std::size_t offset, std::size_t size) {
     backend::copy(static_cast<std::byte*>(to) + offset, static_cast<const std::byte*>(from) + offset, size,
                   stream.get());
@@ -43,7 +45,10 @@ void copy_rows_async(const RowsCopy& copy, const Stream& stream) {
   const bool dense = copy.to.pitch == copy.row_bytes && copy.from.pitch == copy.row_bytes;
   if (dense || copy.rows == 1)
     return copy_async(copy.to.data, copy.from.data, copy.rows * copy.row_bytes, stream);
-  if (stream.device().is_cuda() && !crosses_any_end(copy)) return backend::copy_rows(copy, stream.get());
+  if (stream.device().is_cuda() && !crosses_any_end(copy)) {
+    const DeviceGuard guard(device_to_call_with(stream));
+    return backend::copy_rows(copy, stream.get());
+  }
   const std::size_t half = copy.rows / 2;
   copy_rows_async(part_of(copy, 0, half), stream);
   copy_rows_async(part_of(copy, half, copy.rows - half), stream);
@@ -52,6 +57,7 @@ void copy_rows_async(const RowsCopy& copy, const Stream& stream) {
 void fill_async(void* to, int byte, std::size_t bytes, const Stream& stream) {
   if (bytes == 0) return;
   if (stream.device().is_cuda()) {
+    const DeviceGuard guard(device_to_call_with(stream));
     backend::fill(to, byte, bytes, stream.get());
   } else {
     std::memset(to, byte, bytes);

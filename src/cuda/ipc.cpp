@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "backend.hpp"
+#include "default_stream.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/util/error.hpp"
 
@@ -57,8 +58,14 @@ std::string IpcEvent::handle() const {
   const DeviceGuard guard(device_);
   return backend::export_event(handle_);
 }
-void IpcEvent::record(const Stream& stream) { backend::record(handle_, stream.get()); }
-void IpcEvent::make_wait(const Stream& stream) const { backend::wait(stream.get(), handle_); }
+void IpcEvent::record(const Stream& stream) {
+  const DeviceGuard guard(device_to_call_with(stream));
+  backend::record(handle_, stream.get());
+}
+void IpcEvent::make_wait(const Stream& stream) const {
+  const DeviceGuard guard(device_to_call_with(stream));
+  backend::wait(stream.get(), handle_);
+}
 bool IpcEvent::is_complete() const { return backend::is_complete(handle_); }
 
 }  // namespace strata::cuda

@@ -2,6 +2,7 @@
 #include "strata/cuda/stream.hpp"
 
 #include "backend.hpp"
+#include "default_stream.hpp"
 #include "green_context.hpp"
 #include "strata/cuda/device.hpp"
 
@@ -55,11 +56,15 @@ Stream Stream::borrow(Device device, CUstream_st* handle) {
 }
 
 void Stream::synchronize() const {
-  if (device_.is_cuda()) backend::synchronize(handle_);
+  if (!device_.is_cuda()) return;
+  const DeviceGuard guard(device_to_call_with(*this));
+  backend::synchronize(handle_);
 }
 
 void Stream::wait(const Event& event) const {
-  if (device_.is_cuda() && event.get() != nullptr) backend::wait(handle_, event.get());
+  if (!device_.is_cuda() || event.get() == nullptr) return;
+  const DeviceGuard guard(device_to_call_with(*this));
+  backend::wait(handle_, event.get());
 }
 
 Event::Event(Device device, bool timing) {
@@ -78,7 +83,9 @@ Event::~Event() {
 }
 
 void Event::record(const Stream& stream) {
-  if (handle_ != nullptr) backend::record(handle_, stream.get());
+  if (handle_ == nullptr) return;
+  const DeviceGuard guard(device_to_call_with(stream));
+  backend::record(handle_, stream.get());
 }
 void Event::synchronize() const {
   if (handle_ != nullptr) backend::synchronize(handle_);

@@ -25,7 +25,7 @@ class Stream {
   Stream(Stream&& other) noexcept;
   Stream& operator=(Stream&& other) noexcept;
   ~Stream();
-  /// Wraps a stream of somebody else (libtorch's); never destroys it.
+  /// Wraps a stream of somebody else (libtorch's; null: the default one of `device`); never destroys it.
   static Stream borrow(Device device, CUstream_st* handle);
 
   Device device() const { return device_; }

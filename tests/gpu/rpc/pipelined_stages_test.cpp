@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/ops/all.h>
 #include <ATen/ops/full.h>
+#include <c10/core/DeviceGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
@@ -34,8 +35,9 @@ Gate& gate() {
 }
 int passed() { return gate().passed; }
 
-/// Of the current stream, in its turn.
-void queue(void (*function)(void*)) {
+/// Of the device's current stream, in its turn.
+void queue(c10::Device device, void (*function)(void*)) {
+  const c10::DeviceGuard guard(device);
   ASSERT_EQ(cudaLaunchHostFunc(c10::cuda::getCurrentCUDAStream(), function, &gate()), cudaSuccess);
 }
 
@@ -43,7 +45,7 @@ class First : public torch::nn::Module {
  public:
   at::Tensor forward(const at::Tensor& x) const {
     if (calls_++ % kMicroBatches == kHeldUp)
-      queue([](void* at) { static_cast<Gate*>(at)->is_open.wait(false); });
+      queue(x.device(), [](void* at) { static_cast<Gate*>(at)->is_open.wait(false); });
     return x + 1;
   }
 
@@ -55,7 +57,7 @@ class Second : public torch::nn::Module {
  public:
   at::Tensor forward(const at::Tensor& x) const {
     at::Tensor y = x * 2;
-    queue([](void* at) { ++static_cast<Gate*>(at)->passed; });
+    queue(x.device(), [](void* at) { ++static_cast<Gate*>(at)->passed; });
     return y;
   }
 };
@@ -94,17 +96,18 @@ TEST_P(PipelinedStages, GoOnWithWhatIsMadeWhileALaterOutputIsNot) {
   if (world().rank() == 0) {
     const RemoteModule<First> first(agent, fmt::format("worker0/cuda:{}", device_of(0)));
     const RemoteModule<Second> second(agent, fmt::format("worker1/cuda:{}", device_of(1)));
-    const at::Tensor x = at::full({kMicroBatches, kWidth}, 1, at::TensorOptions(at::kFloat).device(device()));
-    const auto run = [&] {
+    const auto run = [&](int value) {
+      const at::Tensor x =
+          at::full({kMicroBatches, kWidth}, value, at::TensorOptions(at::kFloat).device(device()));
       const at::Tensor y = pipeline({first.stage(), second.stage()}, x, {.micro_batches = kMicroBatches});
-      EXPECT_TRUE(at::all(y == 4).item<bool>());
+      EXPECT_TRUE(at::all(y == 2 * (value + 1)).item<bool>());
     };
-    run();  // allocates
+    run(1);  // allocates
     const int before = agent.sync("rank:1", &passed);
     gate().is_open = false;
     int found = 0;
     std::jthread opener([&] { found = open_after(agent, before + kHeldUp); });
-    run();
+    run(2);
     opener.join();
     EXPECT_EQ(found, before + kHeldUp);
     EXPECT_EQ(agent.sync("rank:1", &passed), before + kMicroBatches);

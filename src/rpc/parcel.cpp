@@ -54,6 +54,19 @@ at::Tensor on_host(const at::Tensor& tensor, bool copies) {
   return copies && !is_own ? dense.clone() : dense;
 }
 
+/// On its GPU.
+at::Tensor dense_of(const at::Tensor& tensor) {
+  return tensor.detach().resolve_conj().resolve_neg().contiguous();
+}
+
+/// Of dense values on a GPU: themselves, or a copy where the tensor may be overwritten before they were sent.
+at::Tensor kept_until_sent(const at::Tensor& dense, const at::Tensor& tensor, Packing::Unchanged unchanged,
+                           const Destination& destination) {
+  const bool may_change =
+      unchanged == Packing::Unchanged::until_packed && (destination.copies || destination.is_answer);
+  return may_change && dense.is_alias_of(tensor) ? dense.clone() : dense;
+}
+
 /// When a tensor on a GPU is there.
 std::shared_ptr<const cuda::Event> made_on_current_stream(const at::Tensor& values) {
   const Device device = place_of(values);
@@ -109,16 +122,14 @@ bool Packing::send_on_gpu(const at::Tensor& tensor, Unchanged unchanged, TensorP
       destination_.rank, {.mine = static_cast<int>(tensor.get_device()), .its = piece.destination.index},
       tensor.nbytes());
   if (!piece.gpu_route) return false;
-  const at::Tensor dense = tensor.detach().resolve_conj().resolve_neg().contiguous();
+  const at::Tensor dense = dense_of(tensor);
   const std::shared_ptr<GpuSender> sender = core_.channels().gpu_to(destination_.rank, *piece.gpu_route);
   if (const std::optional<GpuPlace> place = sender->send(dense)) {
     piece.gpu_room = std::make_shared<GpuRoom>(sender, *place);
     piece.values = dense;
     return true;
   }
-  const bool may_change =
-      unchanged == Unchanged::until_packed && (destination_.copies || destination_.is_answer);
-  piece.values = may_change && dense.is_alias_of(tensor) ? dense.clone() : dense;
+  piece.values = kept_until_sent(dense, tensor, unchanged, destination_);
   piece.made = made_on_current_stream(piece.values);
   return true;
 }
@@ -130,9 +141,7 @@ bool Packing::send_by_network(const at::Tensor& tensor, Unchanged unchanged, Ten
   piece.network_route = core_.channels().network_route(
       destination_.rank, {.mine = static_cast<int>(tensor.get_device()), .its = piece.destination.index});
   if (!piece.network_route) return false;
-  const at::Tensor dense = tensor.detach().resolve_conj().resolve_neg().contiguous();
-  const bool may_change = unchanged == Unchanged::until_packed;
-  piece.values = may_change && dense.is_alias_of(tensor) ? dense.clone() : dense;
+  piece.values = kept_until_sent(dense_of(tensor), tensor, unchanged, destination_);
   piece.made = made_on_current_stream(piece.values);
   return true;
 }

@@ -2,6 +2,7 @@
 #include <type_traits>
 
 #include "choosers/lists_cuda.cuh"
+#include "choosers/pick_lanes_cuda.cuh"
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/stream.hpp"
 
@@ -9,7 +10,6 @@ namespace strata::sampling {
 namespace {
 
 constexpr Count kResidentWarps = 132 * 48;  // on an H200
-constexpr int kInFlight = 4;                // picks of a lane whose neighbors are fetched together
 
 template <typename Lists>
 __device__ DeviceRange keyed_range(const Lists& lists, NodeId node, const DeviceQuery& query) {
@@ -45,54 +45,6 @@ __device__ void put(const Lists& lists, Id neighbor, Count edge, const DevicePic
   out.neighbors[place] = neighbor;
   if (out.edge_ids != nullptr) out.edge_ids[place] = lists.edge_ids[edge];
   if (out.met != nullptr) mark(out.met, neighbor);
-}
-
-/// How the lanes of a warp share the picks of some nodes: one lane per pick.
-struct PickLanes {
-  unsigned fanout, nodes;  // at once
-  unsigned node, pick;     // of this lane
-  unsigned peers_below;    // lanes with earlier picks of the same node
-
-  __device__ explicit PickLanes(unsigned fanout_) : fanout(fanout_), nodes(kWarp / fanout_) {
-    node = lane_index() / fanout;
-    pick = lane_index() - node * fanout;
-    peers_below = ((1u << pick) - 1u) << (node * fanout);
-  }
-  __device__ bool used() const { return node < nodes; }
-};
-
-/// What this lane's pick takes in Floyd's subset: its draw, or its bound first + pick if an earlier pick took
-/// that. A pick takes its bound exactly if its own draw was taken, so a draw that equals the bound of an
-/// earlier pick leads on to that pick. A whole warp calls it; `drawing` says whether the lane has a choice.
-__device__ Count settle(const PickLanes& lanes, const Subset& subset, bool drawing) {
-  const std::uint32_t draw = drawing ? subset.draw(lanes.pick) : 0;
-  const unsigned equal = __match_any_sync(kAllLanes, draw);
-  const bool taken = drawing && (equal & lanes.peers_below) != 0;
-  unsigned at = lanes.pick;
-  std::uint32_t draw_there = draw;
-  bool taken_there = taken;
-  while (true) {
-    const bool leads_on =
-        drawing && !taken_there && draw_there >= subset.first && draw_there - subset.first < at;
-    if (!__any_sync(kAllLanes, leads_on)) break;
-    if (leads_on) at = draw_there - subset.first;
-    const int owner = static_cast<int>((lanes.node * lanes.fanout + at) % kWarp);
-    draw_there = __shfl_sync(kAllLanes, draw, owner);
-    taken_there = __shfl_sync(kAllLanes, taken, owner);
-  }
-  return taken_there ? subset.first + lanes.pick : draw;
-}
-
-/// The position in its node's list that this lane's pick takes. A whole warp calls it.
-__device__ Count position_of(const PickLanes& lanes, const DeviceRange& range) {
-  const bool choosing = lanes.used() && range.degree > lanes.fanout;
-  if (!__any_sync(kAllLanes, choosing)) return lanes.pick;
-  const bool drawing = choosing && Subset::admits(range.degree, lanes.fanout);
-  const Count settled = settle(lanes, Subset(range.degree, lanes.fanout, range.key), drawing);
-  if (drawing) return settled;
-  return choosing
-             ? static_cast<Count>(Shuffle(static_cast<std::uint64_t>(range.degree), range.key)(lanes.pick))
-             : lanes.pick;
 }
 
 __device__ DeviceRange shuffle(const DeviceRange& range, unsigned from) {
@@ -133,7 +85,7 @@ __global__ void __launch_bounds__(kThreads)
         const DeviceRange range = shuffle(found, node % kWarp);
         places[i] = __shfl_sync(kAllLanes, offset, node % kWarp) + lanes.pick;
         const bool live = lanes.used() && node < num_here && lanes.pick < range.degree;
-        edges[i] = range.begin + position_of(lanes, range);
+        edges[i] = range.begin + position_of(lanes, range.degree, range.key);
         if (!live) edges[i] = -1;
         neighbors[i] = live ? static_cast<Id>(lists.indices.template at<In>(edges[i])) : Id{0};
       }

@@ -131,8 +131,9 @@ struct BlockRaceMemory {
   std::uint32_t histogram[1 << 12];
   std::uint64_t candidates[1 << 10];
   std::uint32_t warp_sums[kWarpsPerBlock];
-  std::uint32_t num_candidates, bin, before_bin, bin_count;
+  std::uint32_t bin, before_bin, bin_count;
   std::uint64_t last;
+  std::uint32_t num_candidates;  // apart from the bin, which is read as a vector when this is written
 };
 template <typename Source>
 class BlockRace {

@@ -10,8 +10,9 @@ namespace strata::sampling {
 template <typename T>
 STRATA_HOST_DEVICE T element(const PiecedArray& array, Count i) {
   if (i >= array.in_pieces) return static_cast<const T*>(array.rest)[i - array.in_pieces];
-  const Count piece = i / array.piece_size;
-  return static_cast<const T*>(array.pieces.data()[piece])[i - piece * array.piece_size];
+  int piece = 0;
+  for (; i >= array.piece_size; i -= array.piece_size) ++piece;  // few: a division takes longer
+  return static_cast<const T*>(array.pieces.data()[piece])[i];
 }
 
 /// Of an array of ids.
@@ -34,7 +35,13 @@ STRATA_HOST_DEVICE inline std::uint64_t entry_key(std::uint64_t key, Count i) {
   return mix64(keyed_word(key, static_cast<std::uint64_t>(i)));
 }
 
-/// Where in its list pick j of an unweighted entry lies.
+/// Whether an unweighted entry's picks are a Subset, which is chosen as a whole.
+STRATA_HOST_DEVICE inline bool takes_subset(const HopRule& rule, Count degree) {
+  return rule.replacement == Replacement::without && rule.fanout > 0 && degree > rule.fanout &&
+         Subset::admits(degree, rule.fanout);
+}
+
+/// Where in its list pick j of an unweighted entry lies that takes no subset.
 STRATA_HOST_DEVICE inline Count unweighted_position(const HopRule& rule, std::uint64_t key, Count degree,
                                                     Count j) {
   if (rule.replacement == Replacement::with) {

@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "choosers/subset_cpu.hpp"
 #include "one_hop/hop_rules.hpp"
 #include "strata/util/error.hpp"
 
@@ -86,7 +87,11 @@ class HopOnCpu final : public OneHop {
   void for_each_pick(Count i, const List& list, Take take) const {
     const std::uint64_t key = entry_key(rule_.key, i);
     const Count picks = offsets_[static_cast<std::size_t>(i) + 1] - offsets_[static_cast<std::size_t>(i)];
-    if (!arrays_.weights) {
+    if (!arrays_.weights && takes_subset(rule_, list.degree)) {
+      std::uint32_t positions[Subset::kMaxCount];
+      choose_subset(Subset(list.degree, picks, key), static_cast<int>(picks), positions);
+      for (Count j = 0; j < picks; ++j) take(positions[j]);
+    } else if (!arrays_.weights) {
       for (Count j = 0; j < picks; ++j) take(unweighted_position(rule_, key, list.degree, j));
     } else if (rule_.replacement == Replacement::with) {
       draw(list, key, picks, take);

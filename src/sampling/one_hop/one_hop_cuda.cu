@@ -2,6 +2,7 @@
 #include <cub/device/device_scan.cuh>
 #include <utility>
 
+#include "choosers/pick_lanes_cuda.cuh"
 #include "choosers/weighted_race_cuda.cuh"
 #include "launch_cuda.cuh"
 #include "one_hop/hop_rules.hpp"
@@ -24,10 +25,10 @@ struct HopTable {
   HopRule rule;
   Count* begins;
   Count* degrees;
-  Count* offsets;            ///< [seeds + 1]; counts until the scan
+  Count* offsets;            ///< [seeds + 2]; counts until the scan, and bad_seed
   std::uint32_t* positions;  ///< [seeds * fanout] of weighted picks in their lists; null without weights
-  Count* bad_seed;           ///< the first entry that is no node
 
+  __device__ Count* bad_seed() const { return offsets + seeds.size + 1; }  ///< the first that is no node
   __device__ NodeId seed(Count i) const {
     return seeds.wide ? static_cast<const std::int64_t*>(seeds.data)[i]
                       : static_cast<const std::int32_t*>(seeds.data)[i];
@@ -56,7 +57,7 @@ __global__ void find_lists(const __grid_constant__ HopTable<Id, Weight> table) {
     }
     if (!is_list) {
       degree = 0;
-      atomicMin(reinterpret_cast<long long*>(table.bad_seed), static_cast<long long>(i));
+      atomicMin(reinterpret_cast<long long*>(table.bad_seed()), static_cast<long long>(i));
     }
     table.begins[i] = begin;
     table.degrees[i] = degree;
@@ -188,24 +189,57 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
+/// Writes an edge, whose neighbor is given.
 template <typename Id, typename Weight>
-__device__ void put(const HopTable<Id, Weight>& table, const HopEdges& out, Count i, Count j, Count edge) {
-  const Count position =
-      table.positions != nullptr
-          ? table.positions[i * table.rule.fanout + j]
-          : unweighted_position(table.rule, entry_key(table.rule.key, i), table.degrees[i], j);
+__device__ void put(const HopTable<Id, Weight>& table, const HopEdges& out, Count i, Count edge,
+                    Id neighbor) {
   if (out.seeds != nullptr) {
     if (table.seeds.wide)
       static_cast<std::int64_t*>(out.seeds)[edge] = table.seed(i);
     else
       static_cast<std::int32_t*>(out.seeds)[edge] = static_cast<std::int32_t>(table.seed(i));
   }
-  static_cast<Id*>(out.neighbors)[out.and_seeds ? edge + i : edge] =
-      element<Id>(table.indices, table.begins[i] + position);
+  static_cast<Id*>(out.neighbors)[out.and_seeds ? edge + i : edge] = neighbor;
 }
 
-// One thread per possible pick: its list and its edge, 16 bytes read that its neighbors share, one sector of
-// the indices, 16 bytes written.
+template <typename Id, typename Weight>
+__device__ void put_pick(const HopTable<Id, Weight>& table, const HopEdges& out, Count i, Count j,
+                         Count edge) {
+  const Count position =
+      table.positions != nullptr
+          ? table.positions[i * table.rule.fanout + j]
+          : unweighted_position(table.rule, entry_key(table.rule.key, i), table.degrees[i], j);
+  put(table, out, i, edge, element<Id>(table.indices, table.begins[i] + position));
+}
+
+// One lane per pick, and several entries per warp: 16 bytes read that its neighbors share, one sector of the
+// indices, 16 bytes written.
+template <typename Id, typename Weight>
+__global__ void __launch_bounds__(kThreads)
+    put_subsets(const __grid_constant__ HopTable<Id, Weight> table, HopEdges out) {
+  const PickLanes lanes(static_cast<unsigned>(table.rule.fanout));
+  const Count at_once = kInFlight * lanes.nodes;
+  const Count warp = static_cast<Count>(blockIdx.x) * kWarpsPerBlock + threadIdx.x / kWarp;
+  for (Count first = warp * at_once; first < table.seeds.size;
+       first += static_cast<Count>(gridDim.x) * kWarpsPerBlock * at_once) {
+    Count edges[kInFlight];
+    Id neighbors[kInFlight];
+#pragma unroll
+    for (int f = 0; f < kInFlight; ++f) {
+      const Count i = first + f * lanes.nodes + lanes.node;
+      const Count degree = lanes.used() && i < table.seeds.size ? table.degrees[i] : 0;
+      const Count position = position_of(lanes, degree, entry_key(table.rule.key, i));
+      const bool live = lanes.pick < degree;
+      edges[f] = live ? table.offsets[i] + lanes.pick : -1;
+      neighbors[f] = live ? element<Id>(table.indices, table.begins[i] + position) : Id{0};
+    }
+#pragma unroll
+    for (int f = 0; f < kInFlight; ++f)
+      if (edges[f] >= 0) put(table, out, first + f * lanes.nodes + lanes.node, edges[f], neighbors[f]);
+  }
+}
+
+// One thread per possible pick.
 template <typename Id, typename Weight>
 __global__ void __launch_bounds__(kThreads)
     put_picks(const __grid_constant__ HopTable<Id, Weight> table, HopEdges out) {
@@ -216,7 +250,7 @@ __global__ void __launch_bounds__(kThreads)
                         ? static_cast<std::uint32_t>(t) / static_cast<std::uint32_t>(fanout)
                         : t / fanout;
     const Count j = t - i * fanout, edge = table.offsets[i] + j;
-    if (edge < table.offsets[i + 1]) put(table, out, i, j, edge);
+    if (edge < table.offsets[i + 1]) put_pick(table, out, i, j, edge);
   }
 }
 
@@ -226,7 +260,7 @@ __global__ void __launch_bounds__(kThreads)
     put_all(const __grid_constant__ HopTable<Id, Weight> table, HopEdges out, Count num_edges) {
   for (Count edge = first_item<Count>(); edge < num_edges; edge += item_stride<Count>()) {
     const Count i = list_of(table.offsets, table.seeds.size, edge);
-    put(table, out, i, edge - table.offsets[i], edge);
+    put_pick(table, out, i, edge - table.offsets[i], edge);
   }
 }
 
@@ -237,8 +271,8 @@ __global__ void put_seeds(const __grid_constant__ HopTable<Id, Weight> table, Ho
     static_cast<Id*>(out.neighbors)[table.offsets[i + 1] + i] = static_cast<Id>(table.seed(i));
 }
 
-/// As many blocks as there is work for; the kernels of weights wait on memory most.
-unsigned blocks_of_warps(Count lists) { return blocks_for(lists * kWarp); }
+/// As many blocks as there is work for.
+unsigned blocks_of_warps(Count warps) { return blocks_for(warps * kWarp); }
 
 template <typename Id, typename Weight>
 class HopOnGpu final : public OneHop {
@@ -252,9 +286,8 @@ class HopOnGpu final : public OneHop {
                .rule = rule,
                .begins = array<Count>(seeds.size),
                .degrees = array<Count>(seeds.size),
-               .offsets = array<Count>(seeds.size + 1),
-               .positions = arrays.weights ? array<std::uint32_t>(seeds.size * rule.fanout) : nullptr,
-               .bad_seed = array<Count>(1)} {
+               .offsets = array<Count>(seeds.size + 2),
+               .positions = arrays.weights ? array<std::uint32_t>(seeds.size * rule.fanout) : nullptr} {
     measure(arrays.weights.has_value());
   }
 
@@ -267,11 +300,17 @@ class HopOnGpu final : public OneHop {
       cuda::check_launch("put_seeds");
     }
     if (num_edges_ == 0) return;
-    if (table_.rule.fanout < 0) {
+    const HopRule& rule = table_.rule;
+    const bool is_drawn = table_.positions != nullptr || rule.replacement == Replacement::with;
+    if (rule.fanout < 0) {
       put_all<<<blocks_for(num_edges_), kThreads, 0, place_.stream.get()>>>(table_, out, num_edges_);
+    } else if (!is_drawn && rule.fanout <= Subset::kMaxCount) {
+      const Count per_warp = kInFlight * (kWarp / rule.fanout);
+      const unsigned blocks = blocks_of_warps((table_.seeds.size + per_warp - 1) / per_warp);
+      put_subsets<<<blocks, kThreads, 0, place_.stream.get()>>>(table_, out);
     } else {
-      const Count picks = table_.seeds.size * table_.rule.fanout;
-      put_picks<<<blocks_for(picks), kThreads, 0, place_.stream.get()>>>(table_, out);
+      put_picks<<<blocks_for(table_.seeds.size * rule.fanout), kThreads, 0, place_.stream.get()>>>(table_,
+                                                                                                   out);
     }
     cuda::check_launch("put_picks");
   }
@@ -292,17 +331,18 @@ class HopOnGpu final : public OneHop {
     const cuda::DeviceGuard guard(place_.stream.device());
     CUstream_st* const stream = place_.stream.get();
     const Count size = table_.seeds.size;
-    cuda::check(cudaMemcpyAsync(table_.bad_seed, &kNoSeed, sizeof(kNoSeed), cudaMemcpyHostToDevice, stream),
-                "cudaMemcpyAsync");
+    cuda::copy_async(table_.offsets + size + 1, &kNoSeed, sizeof(kNoSeed), place_.stream);
     find_lists<<<blocks_for(size + 1), kThreads, 0, stream>>>(table_);
     cuda::check_launch("find_lists");
     if (weighted && size > 0 && table_.rule.fanout > 0) choose_by_weight(stream);
     scan(stream);
-    Count bad = kNoSeed;
-    cuda::copy_async(&num_edges_, table_.offsets + size, sizeof(num_edges_), place_.stream);
-    cuda::copy_async(&bad, table_.bad_seed, sizeof(bad), place_.stream);
+    struct Outcome {
+      Count num_edges, bad_seed;
+    } outcome{};
+    cuda::copy_async(&outcome, table_.offsets + size, sizeof(outcome), place_.stream);
     place_.stream.synchronize();
-    if (bad != kNoSeed) refuse(bad);
+    if (outcome.bad_seed != kNoSeed) refuse(outcome.bad_seed);
+    num_edges_ = outcome.num_edges;
   }
 
   void choose_by_weight(CUstream_st* stream) const {

@@ -44,6 +44,7 @@ class DeviceMemory {
   explicit DeviceMemory(const cuda::Stream& stream) : stream_(stream) {}
   void* allocate(std::size_t bytes) {
     blocks_.emplace_back(cuda::Memory::device, std::max<std::size_t>(bytes, 1), "a test", kGpu);
+    cuda::fill_async(blocks_.back().data(), 0xEE, bytes, stream_);  // nothing may depend on what was there
     return blocks_.back().data();
   }
   template <typename T>

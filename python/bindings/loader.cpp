@@ -85,8 +85,10 @@ std::unique_ptr<OpenLoader> make_loader(std::shared_ptr<loader::Graph> graph,
 }
 
 std::unique_ptr<NeighborSampler> make_sampler(std::shared_ptr<loader::Graph> graph, std::vector<int> fanouts,
-                                              const std::string& method, bool replace, bool layer_dependent) {
-  const auto options = sampler_options(std::move(fanouts), method, replace, layer_dependent);
+                                              const std::string& method, bool replace, bool layer_dependent,
+                                              bool transposes) {
+  auto options = sampler_options(std::move(fanouts), method, replace, layer_dependent);
+  options.transpose = options.input_transpose = transposes;
   const nb::gil_scoped_release guard;
   return std::make_unique<NeighborSampler>(std::move(graph), options);
 }
@@ -237,7 +239,7 @@ void bind_loader(nb::module_& module) {
   nb::class_<NeighborSampler>(module, "NeighborSampler",
                               "Blocks of any nodes; see loader/neighbor_sampler.hpp.")
       .def_static("make", &make_sampler, "graph"_a, nb::kw_only(), "fanouts"_a, "sampler"_a, "replace"_a,
-                  "layer_dependent"_a)
+                  "layer_dependent"_a, "transposes"_a)
       .def("sample", &sample, "nodes"_a, nb::kw_only(), "seed"_a, "epoch"_a, "step"_a, "hop"_a, "stream"_a);
 }
 

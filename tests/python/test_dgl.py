@@ -85,6 +85,18 @@ class Samplers(DglCase):
         loader.set_epoch(0)
         self.assert_same(list(loader), epochs[0])
 
+    def test_of_ones_own_bring_what_gradients_need(self):
+        for sampler, count in ((OwnSampler([3, 4, 2]), 2), (NewerSampler(), 2)):
+            for _, _, blocks in self.loader(sampler):
+                needed = blocks[-count:]
+                self.assertEqual([block.transposed for block in blocks[:-count]], [None] * (len(blocks) - count))
+                for block in needed:
+                    lists = strata.nn.EdgeLists(block.num_src, block.num_dst, block.indptr, block.indices)
+                    for brought, made in zip(block.transposed, lists.transposed()):
+                        self.assertTrue(torch.equal(brought, made))
+        frontier = dgl_names.sample_neighbors(self.graph, torch.arange(9), 2)
+        self.assertIsNone(frontier.block.transposed, "outside of a loader")
+
     def test_may_be_written_in_the_newer_way(self):
         self.assert_same(list(self.loader(NewerSampler())), list(self.loader(OwnSampler([4, 3]))))
 

@@ -20,8 +20,8 @@ namespace strata::loader {
 /// collective. One thread calls it.
 class NeighborSampler {
  public:
-  /// Of the options: fanouts, method, replace, layer_dependent, chooser. Throws InputError as
-  /// sampling::make_sampler(), and if other machines have parts of the structure.
+  /// Of the options: fanouts, method, replace, layer_dependent, chooser, transpose, input_transpose. Throws
+  /// InputError as sampling::make_sampler(), and if other machines have parts of the structure.
   NeighborSampler(std::shared_ptr<Graph> graph, const sampling::SamplerOptions& options);
   ~NeighborSampler();
   NeighborSampler(const NeighborSampler&) = delete;

@@ -258,7 +258,7 @@ class DataLoader:
         wants_rows = self.graph_sampler.feature_name is not None or self.graph_sampler.label_name is not None
         for item in loader:
             batch, x, y = item if wants_rows else (item, None, None)
-            blocks = [Block(*block, transposed=block.transposed) for block in batch.blocks]  # type: ignore[misc]
+            blocks = [Block.of(block) for block in batch.blocks]
             yield self._finish(batch, blocks, x, y)
 
     def _from_python(self, epoch: int) -> Iterator[Any]:
@@ -266,7 +266,7 @@ class DataLoader:
         for step in range(len(self)):
             input_id, scales = self._share(order, step)
             seeds = self._ids[input_id].to(process().device)
-            with keyed(self.graph, self._seed, epoch, step):
+            with keyed(self.graph, self._seed, epoch, step, self._hops_with_transposes()):
                 input_nodes, output_nodes, blocks = self.graph_sampler.sample(self.graph, seeds)
             batch = BlockBatch(input_nodes, output_nodes, blocks)
             batch.loss_scale, batch.sum_scale = scales
@@ -274,6 +274,16 @@ class DataLoader:
             x = None if self.graph_sampler.feature_name is None else self.graph.features[input_nodes]
             y = None if self.graph_sampler.label_name is None else self.graph.labels[output_nodes]
             yield self._finish(batch, blocks, x, y)
+
+    def _hops_with_transposes(self) -> int:
+        """All but that of the layer farthest from the seeds, whose inputs need no gradient."""
+        if self._gives_dgl():
+            return 0
+        layers = self.graph_sampler.num_layers
+        return sys.maxsize if layers is None else layers - 1
+
+    def _gives_dgl(self) -> bool:
+        return self._blocks == "dgl" or (self._blocks == "auto" and "dgl" in sys.modules)
 
     def _order(self, epoch: int) -> Tensor:
         """Positions among the ids."""
@@ -296,7 +306,7 @@ class DataLoader:
             blocks[0].srcdata[self.graph_sampler.feature_name] = x
         if blocks and y is not None and self.graph_sampler.label_name is not None:
             blocks[-1].dstdata[self.graph_sampler.label_name] = y
-        if self._blocks == "dgl" or (self._blocks == "auto" and "dgl" in sys.modules):
+        if self._gives_dgl():
             blocks = [block.to_dgl() if isinstance(block, Block) else block for block in blocks]
         made = BlockBatch(batch.input_nodes, batch.output_nodes, blocks)
         made.loss_scale, made.sum_scale, made.input_id = batch.loss_scale, batch.sum_scale, batch.input_id

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -86,15 +86,20 @@ class Frontier:
         return self.edge_subgraph(kept)
 
 
-@dataclass
+@dataclasses.dataclass
 class _Draws:
     """What keys the next choice from a graph, and its samplers."""
 
-    samplers: dict[tuple[int, str, bool], _core.NeighborSampler] = field(default_factory=dict)
+    samplers: dict[tuple[int, str, bool, bool], _core.NeighborSampler] = dataclasses.field(default_factory=dict)
     seed: int = 0
     epoch: int = 0xFFFFFFFF  # of calls outside of a loader
     step: int = 0
     hop: int | None = None  # the next one of a batch; None: outside of a loader
+    hops_with_transposes: int = 0  # of a batch, whose blocks bring what gradients of strata.nn's layers need
+
+    def transposes(self) -> bool:
+        """Whether the next hop's block brings it."""
+        return self.hop is not None and self.hop < self.hops_with_transposes
 
     def next_key(self) -> dict[str, int]:
         if self.hop is None:
@@ -109,15 +114,15 @@ _draws: weakref.WeakKeyDictionary[Graph, _Draws] = weakref.WeakKeyDictionary()
 
 
 @contextlib.contextmanager
-def keyed(graph: Graph, seed: int, epoch: int, step: int) -> Iterator[None]:
+def keyed(graph: Graph, seed: int, epoch: int, step: int, hops_with_transposes: int) -> Iterator[None]:
     """While a batch is sampled: call h of sample_neighbors() draws what hop h of a NodeLoader's batch of this key draws."""
     draws = _draws.setdefault(graph, _Draws())
-    before = draws.seed, draws.epoch, draws.step, draws.hop
-    draws.seed, draws.epoch, draws.step, draws.hop = seed, epoch, step, 0
+    before = dataclasses.replace(draws)
+    draws.seed, draws.epoch, draws.step, draws.hop, draws.hops_with_transposes = seed, epoch, step, 0, hops_with_transposes
     try:
         yield
     finally:
-        draws.seed, draws.epoch, draws.step, draws.hop = before
+        vars(draws).update(vars(before))
 
 
 def sample_neighbors(
@@ -150,13 +155,13 @@ def sample_neighbors(
         raise InputError("exclude_edges is not possible", "Leave edges out of the frontier: frontier.remove_edges(positions).")
     require_graph(g)
     draws = _draws.setdefault(g, _Draws())
-    kind = (check_fanout(fanout), "uniform" if prob is None else "weighted", replace)
+    kind = (check_fanout(fanout), "uniform" if prob is None else "weighted", replace, draws.transposes())
     if kind not in draws.samplers:
         draws.samplers[kind] = _core.NeighborSampler.make(
-            g._core, fanouts=[kind[0]], sampler=kind[1], replace=kind[2], layer_dependent=False
+            g._core, fanouts=[kind[0]], sampler=kind[1], replace=kind[2], layer_dependent=False, transposes=kind[3]
         )
     batch = draws.samplers[kind].sample(ids_array(nodes, "nodes").reshape(-1), **draws.next_key(), stream=current_stream())
-    return Frontier.of_block(Block(*block_of(batch.blocks[0], to_torch(batch.nodes))), nodes)
+    return Frontier.of_block(Block.of(block_of(batch.blocks[0], to_torch(batch.nodes))), nodes)
 
 
 def in_subgraph(graph: Graph, nodes: Any, **others: Any) -> Frontier:

@@ -226,7 +226,7 @@ class DataLoader:
             seed=self._seed,
             features=sampler.feature_name is not None or sampler.label_name is not None,
             own_nodes=self._own,
-            transposes=self._blocks != "dgl",
+            transposes=not self._gives_dgl(),
             **self._options,
         )
 

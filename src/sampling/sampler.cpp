@@ -59,7 +59,7 @@ void check_method(const SamplerOptions& options, const store::GraphView& view) {
     throw InputError("layers depend on each other with LABOR only", "Leave layer_dependent out.");
   if (options.method == Method::weighted && view.weights == nullptr && view.indices.size > 0)
     throw InputError("edges are to be sampled by weight, but the graph was loaded without weights",
-                     "Set LoadOptions::edge_weights.");
+                     "Set LoadOptions::edge_weights; in Python, load the graph with weights=True.");
 }
 
 }  // namespace

@@ -28,7 +28,8 @@ struct HopTable {
   Count* offsets;            ///< [seeds + 2]; counts until the scan, and bad_seed
   std::uint32_t* positions;  ///< [seeds * fanout] of weighted picks in their lists; null without weights
 
-  __device__ Count* bad_seed() const { return offsets + seeds.size + 1; }  ///< the first that is no node
+  /// The first entry that is no node; behind the number of edges, so that one copy brings both.
+  STRATA_HOST_DEVICE Count* bad_seed() const { return offsets + seeds.size + 1; }
   __device__ NodeId seed(Count i) const {
     return seeds.wide ? static_cast<const std::int64_t*>(seeds.data)[i]
                       : static_cast<const std::int32_t*>(seeds.data)[i];
@@ -331,7 +332,7 @@ class HopOnGpu final : public OneHop {
     const cuda::DeviceGuard guard(place_.stream.device());
     CUstream_st* const stream = place_.stream.get();
     const Count size = table_.seeds.size;
-    cuda::copy_async(table_.offsets + size + 1, &kNoSeed, sizeof(kNoSeed), place_.stream);
+    cuda::copy_async(table_.bad_seed(), &kNoSeed, sizeof(kNoSeed), place_.stream);
     find_lists<<<blocks_for(size + 1), kThreads, 0, stream>>>(table_);
     cuda::check_launch("find_lists");
     if (weighted && size > 0 && table_.rule.fanout > 0) choose_by_weight(stream);

@@ -40,30 +40,25 @@ class DefaultStream : public testing::Test {
     stream_.synchronize();
   }
 
+  /// What `writes` is late to write, `reads` reads.
+  void expect_order(const Stream& writes, const Stream& reads) {
+    write_late(values_.data(), writes);
+    Event written(kSecond);
+    written.record(writes);
+    reads.wait(written);
+    copy_async(read_.data(), values_.data(), sizeof(int), reads);
+    reads.synchronize();
+    EXPECT_EQ(read_.span()[0], kLate);
+  }
+
   Array<int> values_, read_;
   Stream stream_;  // which takes no notice of the default one
   const Stream default_ = Stream::borrow(kSecond, nullptr);
 };
 
-TEST_F(DefaultStream, IsRecordedOnItsDevice) {
-  write_late(values_.data(), default_);
-  Event written(kSecond);
-  written.record(default_);
-  stream_.wait(written);
-  copy_async(read_.data(), values_.data(), sizeof(int), stream_);
-  stream_.synchronize();
-  EXPECT_EQ(read_.span()[0], kLate);
-}
+TEST_F(DefaultStream, IsRecordedOnItsDevice) { expect_order(default_, stream_); }
 
-TEST_F(DefaultStream, WaitsAndCopiesOnItsDevice) {
-  write_late(values_.data(), stream_);
-  Event written(kSecond);
-  written.record(stream_);
-  default_.wait(written);
-  copy_async(read_.data(), values_.data(), sizeof(int), default_);
-  default_.synchronize();
-  EXPECT_EQ(read_.span()[0], kLate);
-}
+TEST_F(DefaultStream, WaitsAndCopiesOnItsDevice) { expect_order(stream_, default_); }
 
 }  // namespace
 }  // namespace strata::cuda

@@ -8,7 +8,6 @@
 #include <map>
 #include <set>
 
-#include "channels/pinned.hpp"
 #include "strata/comm/machine.hpp"
 #include "strata/comm/resources.hpp"
 #include "strata/cuda/device.hpp"
@@ -59,36 +58,16 @@ std::vector<ChannelFacts> gather(const comm::Communicator& communicator, const C
   return all;
 }
 
-/// A GPU of this rank that some map has.
-std::optional<Device> mapped_device(int rank, const std::vector<AgentFacts>& agents) {
-  for (const DeviceMap& map : maps_of(rank, agents))
-    if (!map.pairs().empty()) return Device{Device::Kind::cuda, map.pairs().front().mine};
-  for (std::size_t caller = 0; caller < agents.size(); ++caller) {
-    const DeviceMap map = maps_of(static_cast<int>(caller), agents)[at(rank)];
-    if (!map.pairs().empty()) return Device{Device::Kind::cuda, map.pairs().front().its};
-  }
-  return std::nullopt;
-}
-
-/// The same zones, which `device` then copies from and to at full speed.
-std::shared_ptr<SharedZones> registered(std::shared_ptr<SharedZones> zones, Device device) {
-  try {
-    return pinned(zones, zones->memory(), device);
-  } catch (const CudaError& error) {
-    spdlog::warn("rpc: shared memory is not pinned, so that tensors on GPUs take it slowly: {}",
-                 error.what());
-    return zones;
-  }
-}
-
 std::size_t least_landing_bytes(const std::vector<ChannelFacts>& all) {
   return std::ranges::min(all, {}, &ChannelFacts::landing_bytes).landing_bytes;
 }
 
 /// The zones of this rank's machine; null if they cannot be opened. Collective.
+///
+/// They are not pinned: a user's copy from pinned memory to a GPU returns before it has read the tensor,
+/// whose room may be the sender's again by then.
 std::shared_ptr<SharedZones> open_zones(const comm::Communicator& communicator, const comm::Machine& machine,
-                                        const std::vector<ChannelFacts>& all,
-                                        const std::vector<AgentFacts>& agents) {
+                                        const std::vector<ChannelFacts>& all) {
   const std::size_t landing_bytes = least_landing_bytes(all);
   communicator.together([&] {
     const std::size_t least = SharedZones::least_landing_bytes(machine.size());
@@ -105,8 +84,6 @@ std::shared_ptr<SharedZones> open_zones(const comm::Communicator& communicator, 
       spdlog::warn("rpc: no shared memory between the ranks of a machine, so tensors take {}: {}",
                    enum_name(Channel::tcp), error.what());
   }
-  if (const auto device = mapped_device(communicator.rank(), agents); zones && device)
-    zones = registered(std::move(zones), *device);
   return zones;
 }
 
@@ -248,7 +225,7 @@ Channels::Channels(const comm::Communicator& communicator, const Options& option
   comm::Machine machine(communicator,
                         comm::discover(communicator, {.ranks_per_machine = options.ranks_per_machine,
                                                       .compute = comm::TopologyOptions::Compute::cpu}));
-  if (may_share) zones_ = open_zones(communicator, machine, wishes, agents);
+  if (may_share) zones_ = open_zones(communicator, machine, wishes);
   if (may_map)
     gpu_ = open_gpu_routes(communicator, machine, wishes, agents, GpuRoutes::Through::receivers_gpu);
   if (zones_)

@@ -36,8 +36,7 @@ class SharedZones {
   static std::size_t least_landing_bytes(int ranks);
 
   LandingZone& own() { return *own_; }
-  std::span<std::byte> memory() const { return {region_.data(), region_.bytes()}; }  ///< of all zones
-  std::span<std::byte> rooms(int rank) const;                                        ///< of the machine
+  std::span<std::byte> rooms(int rank) const;  ///< of the machine
   std::size_t piece_bytes() const { return piece_bytes_; }
   std::span<std::byte> slot(int sender, int receiver, std::uint32_t index) const;
 

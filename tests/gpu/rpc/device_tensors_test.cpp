@@ -288,6 +288,22 @@ TEST_P(DeviceTensors, TravelBesideCollectivesOfTraining) {
   EXPECT_GT(sent(Channel::nccl).bytes, 0U);
 }
 
+TEST_P(DeviceTensors, OnTheHostMayBeDroppedWhileTheyAreCopiedToAGpu) {
+  const Agent& agent = start(64 << 20);
+  const at::Tensor sent = at::arange(1 << 20, at::kInt);
+  std::vector<at::Tensor> copies;
+  for (int i = 0; i < 8; ++i) {
+    const at::Tensor came = agent.sync(peer(1), &echo, sent + i).returned;
+    // A copy from pinned memory would go on after the room has gone back to its sender.
+    EXPECT_FALSE(came.is_pinned());
+    copies.push_back(came.to(device(), /*non_blocking=*/true));
+  }
+  for (int i = 0; i < 8; ++i)
+    EXPECT_TRUE(at::equal(copies[static_cast<std::size_t>(i)].cpu(), sent + i)) << i;
+  world().communicator().barrier();
+  agent_->shutdown();
+}
+
 TEST_P(DeviceTensors, RefuseADeviceThatTheMapLacks) {
   Agent& agent = start(std::int64_t{1} << 20);
   if (world().size() > 1 && c10::cuda::device_count() > 1) {

@@ -5,6 +5,8 @@
 #include <ATen/ops/from_blob.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/format.h>
+#include <torch/csrc/autograd/functions/basic_ops.h>
+#include <torch/csrc/autograd/functions/utils.h>
 
 #include "channels/torch_streams.hpp"
 #include "core.hpp"
@@ -75,10 +77,18 @@ std::shared_ptr<const cuda::Event> made_on_current_stream(const at::Tensor& valu
   return made;
 }
 
-/// Of a tensor on a GPU, too: the room is registered there.
 at::Tensor copied_to(const Room& room, const at::Tensor& tensor) {
   at::Tensor values = at::from_blob(room.data(), tensor.sizes(), at::TensorOptions(tensor.scalar_type()));
   values.copy_(tensor.detach());
+  return values;
+}
+
+/// The same values, whose gradient goes to the leaf.
+at::Tensor following(const at::Tensor& leaf) {
+  const auto identity = std::make_shared<torch::autograd::Identity>();
+  identity->add_next_edge(torch::autograd::impl::gradient_edge(leaf));
+  at::Tensor values = leaf.variable_data();
+  torch::autograd::set_history(values, identity);
   return values;
 }
 
@@ -87,7 +97,7 @@ at::Tensor copied_to(const Room& room, const at::Tensor& tensor) {
 std::int32_t Packing::add(const at::Tensor& tensor, Unchanged unchanged) {
   if (!tensor.defined()) return -1;
   if (const auto known = known_.find(tensor.unsafeGetTensorImpl()); known != known_.end())
-    return known->second;
+    return known->second.place;
   TensorPiece piece{
       .values = tensor, .destination = place_of(tensor), .requires_grad = tensor.requires_grad()};
   if (destination_.rank != core_.rank()) {
@@ -111,7 +121,7 @@ std::int32_t Packing::add(const at::Tensor& tensor, Unchanged unchanged) {
   }
   const auto place = static_cast<std::int32_t>(parcel_.tensors.size());
   parcel_.tensors.push_back(std::move(piece));
-  known_.emplace(tensor.unsafeGetTensorImpl(), place);
+  known_.emplace(tensor.unsafeGetTensorImpl(), Known{tensor, place});
   return place;
 }
 
@@ -171,6 +181,8 @@ std::vector<at::Tensor> Unpacking::leaves() {
   std::vector<at::Tensor> leaves;
   for (std::size_t i = 0; i < parcel_.tensors.size(); ++i)
     if (parcel_.tensors[i].requires_grad) leaves.push_back(tensor(static_cast<std::int32_t>(i)));
+  for (at::Tensor& each : unpacked_)
+    if (each.defined()) each = following(each);
   return leaves;
 }
 

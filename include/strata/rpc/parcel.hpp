@@ -125,6 +125,7 @@ class Packing {
     std::ostringstream stream;
     ArchiveOf<Packing, cereal::BinaryOutputArchive> archive(*this, stream);
     (pack_one(archive, values), ...);
+    known_.clear();
     parcel_.payload = std::move(stream).str();
     return std::move(parcel_);
   }
@@ -148,7 +149,11 @@ class Packing {
   const Destination destination_;
   int argument_ = 0;
   Parcel parcel_;
-  std::unordered_map<const void*, std::int32_t> known_;  // the same tensor twice is one piece
+  struct Known {
+    at::Tensor tensor;  // kept, because another one could get the address of one that was a temporary
+    std::int32_t place = 0;
+  };
+  std::unordered_map<const void*, Known> known_;  // the same tensor twice is one piece
 };
 
 /// Reads a parcel. Tensors for a GPU are copied there on the current stream, or it waits for them.
@@ -171,7 +176,9 @@ class Unpacking {
   }
 
   at::Tensor tensor(std::int32_t place);
-  std::vector<at::Tensor> leaves();  ///< those that require gradients
+  /// Leaves for the tensors that require gradients. After that tensor() gives what follows from them, which
+  /// may be changed in place, as a leaf may not. Once, and before tensor().
+  std::vector<at::Tensor> leaves();
   const std::shared_ptr<Holding>& handle(std::int32_t place) const;
 
  private:

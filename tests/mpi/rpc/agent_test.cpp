@@ -63,6 +63,21 @@ struct Sample {
   }
 };
 
+/// What it archives are temporaries.
+struct Doubled {
+  at::Tensor a, b;
+  template <typename Archive>
+  void save(Archive& archive) const {
+    archive(a.to(at::kDouble));
+    archive(b.to(at::kDouble));
+  }
+  template <typename Archive>
+  void load(Archive& archive) {
+    archive(a, b);
+  }
+};
+Doubled echo_doubled(const Doubled& tensors) { return tensors; }
+
 int add(int a, int b) { return a + b; }
 Sample echo(const Sample& sample) { return sample; }
 at::Tensor twice(const at::Tensor& x) { return x + x; }
@@ -100,6 +115,7 @@ Ref<Counter> make_counter(const std::string& where, int value) {
 Registry registry() {
   Registry registry;
   registry.function("add", &add).function("echo", &echo).function("twice", &twice).function("join", &join);
+  registry.function("echo_doubled", &echo_doubled);
   registry.function("fail", &fail).function("fail_oddly", &fail_oddly).function("sleep_ms", &sleep_ms);
   registry.function("bounce", &bounce).function("wander", &wander).function("make_counter", &make_counter);
   registry.constructor<Counter, int>("Counter");
@@ -223,6 +239,17 @@ TEST_F(AgentTest, KeepsOneTensorOneTensor) {
   sample.tensors.assign(2, at::ones({3}));
   const Sample got = agent.sync(next(), &echo, sample);
   EXPECT_TRUE(got.tensors[0].is_same(got.tensors[1]));
+  stop();
+}
+
+TEST_F(AgentTest, KeepsTemporariesOfAnArchiveApart) {
+  Agent& agent = start();
+  for (const std::int64_t size : {24, 1500, 1 << 19}) {
+    const Doubled sent{.a = at::full({size}, 3, at::kFloat), .b = at::full({size}, 5, at::kFloat)};
+    const Doubled got = agent.sync(next(), &echo_doubled, sent);
+    EXPECT_TRUE(at::equal(got.a, sent.a.to(at::kDouble))) << size;
+    EXPECT_TRUE(at::equal(got.b, sent.b.to(at::kDouble))) << size;
+  }
   stop();
 }
 

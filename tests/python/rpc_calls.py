@@ -104,6 +104,65 @@ def add_elsewhere(worker, a, b):
 
 
 @rpc.functions.async_execution
+def add_later(a, b):
+    """What then() of torch's own futures returns is of another class."""
+    given = torch.futures.Future()
+    later = given.then(lambda done: done.wait() + b).then(lambda done: done.wait() * 2)
+    given.set_result(a)
+    return later
+
+
+class Policy:
+    """Chooses for all of its observers at once, as PyTorch's tutorial on batching with async_execution does."""
+
+    def __init__(self, observers):
+        self.waiting = observers
+        self.states = torch.zeros(observers, 2)
+        self.chosen = torch.futures.Future()
+        self.lock = threading.Lock()
+
+    @staticmethod
+    @rpc.functions.async_execution
+    def choose(policy, observer, state):
+        self = policy.local_value()
+        self.states[observer].copy_(state)
+        choice = self.chosen.then(lambda done: done.wait()[observer].item())
+        with self.lock:
+            self.waiting -= 1
+            if self.waiting == 0:
+                self.waiting = len(self.states)
+                chosen, self.chosen = self.chosen, torch.futures.Future()
+                chosen.set_result(self.states.sum(1) + self.states.sum())
+        return choice
+
+
+def observe(policy, observer, rounds):
+    return [
+        rpc.rpc_sync(policy.owner(), Policy.choose, args=(policy, observer, torch.tensor([observer + 1.0, i])))
+        for i in range(rounds)
+    ]
+
+
+class Meters(torch.Tensor):
+    """A tensor with something to say about itself."""
+
+
+class Pair(torch.Tensor):
+    """Looks like a tensor and is made of two."""
+
+    @staticmethod
+    def __new__(cls, a, b):
+        return torch.Tensor._make_wrapper_subclass(cls, a.shape, dtype=a.dtype)
+
+    def __init__(self, a, b):
+        self.a, self.b = a, b
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        raise NotImplementedError(func)
+
+
+@rpc.functions.async_execution
 def return_no_future():
     return 3
 
@@ -139,6 +198,7 @@ class Calls(unittest.TestCase):
             self.assertEqual(rpc.rpc_sync(worker, add, args=(2, 3)), 5)
             self.assertEqual(rpc.rpc_async(worker, add, args=(2,), kwargs={"b": 4}).wait(), 6)
         self.assertEqual(rpc.rpc_sync("worker2", rpc.get_worker_info), rpc.WorkerInfo("worker2", 2))
+        self.assertEqual((rpc.get_rpc_timeout(), rpc.is_available()), (120, True))
         self.assertEqual(rpc.rpc_sync("worker1", torch.add, args=(torch.ones(2), 1)).tolist(), [2, 2])
         with self.assertRaisesRegex(strata.InputError, "worker1"):  # the nearest one
             rpc.rpc_sync("worker11", add, args=(1, 2))
@@ -184,12 +244,37 @@ class Calls(unittest.TestCase):
             self.assertEqual(sorted(names), list(range(8)))
         self.assertEqual(rpc.rpc_sync("worker1", add_elsewhere, args=("worker2", 3, 4)), 8)
         self.assertEqual(rpc.remote("worker1", add_elsewhere, args=("worker2", 3, 4)).to_here(), 8)
+        self.assertEqual(rpc.rpc_sync("worker1", add_later, args=(3, 4)), 14)
+        self.assertEqual(rpc.remote("worker1", add_later, args=(3, 4)).to_here(), 14)
+        with self.assertRaisesRegex(RuntimeError, r" on worker1 \(rank 1(.|\n)*TypeError"):  # as torch's then() words it
+            rpc.rpc_sync("worker1", add_later, args=(3, "four"))
         with self.assertRaisesRegex(ValueError, "closed"):
             rpc.rpc_sync("worker1", Gate.refuse, args=("closed",))
         with self.assertRaisesRegex(strata.InputError, "return_no_future is decorated .* returned a int"):
             rpc.rpc_sync("worker1", return_no_future)
         with self.assertRaisesRegex(strata.InputError, "@staticmethod above @rpc.functions"):
             rpc.functions.async_execution(staticmethod(add))
+
+    def test_are_answered_in_batches(self):
+        policy = rpc.RRef(Policy(3))
+        futures = [rpc.rpc_async(f"worker{i}", observe, args=(policy, i, 5)) for i in range(3)]
+        for observer, choices in enumerate(rpc.wait_all(futures)):
+            self.assertEqual(choices, [observer + 1 + i + 1 + 2 + 3 + 3 * i for i in range(5)])
+
+    def test_keep_what_kind_of_tensor_it_is(self):
+        lengths = torch.arange(6.0).as_subclass(Meters)
+        lengths.since = "Monday"
+        parameter = torch.nn.Parameter(torch.ones(2))
+        pair = Pair(torch.ones(3), torch.full((3,), 2.0))
+        for worker in ("worker1", "worker0"):
+            (back, same, its, other), _ = rpc.rpc_sync(worker, give_back, args=(lengths, lengths, parameter, pair))
+            self.assertIs(type(back), Meters)
+            self.assertIs(back, same)
+            self.assertEqual(back.since, "Monday")
+            self.assertEqual(back.tolist(), lengths.tolist())
+            self.assertIs(type(its), torch.nn.Parameter)
+            self.assertIs(type(other), Pair)
+            self.assertEqual((other.a.tolist(), other.b.tolist()), ([1] * 3, [2] * 3))
 
     def test_carry_any_values(self):
         shared = torch.arange(6.0)
@@ -280,9 +365,21 @@ class Errors(unittest.TestCase):
             rpc.rpc_sync("worker1", add, args=(torch.eye(3).to_sparse(),))
 
     def test_of_a_callback(self):
+        """It ran here, and nowhere else."""
         future = rpc.rpc_async("worker1", add, args=(1, 2)).then(lambda done: fail(ValueError, "later"))
-        with self.assertRaisesRegex(ValueError, "later"):
-            future.wait()
+        after = future.then(lambda done: done.wait())
+        collected = torch.futures.collect_all([after])
+        for wait in (future.wait, after.wait, lambda: rpc.wait_all([future]), collected.wait):
+            with self.assertRaises(ValueError) as caught:
+                wait()
+            self.assertIs(type(caught.exception), ValueError)
+            self.assertEqual(str(caught.exception), "later")
+        of_another = rpc.rpc_async("worker1", fail, args=(KeyError, "k")).then(lambda done: done.wait())
+        with self.assertRaisesRegex(KeyError, r"^KeyError on worker1 \(rank 1, host "):
+            of_another.wait()
+        ended = rpc.rpc_async("worker1", add, args=(1, 2)).then(lambda done: sys.exit(3))
+        with self.assertRaisesRegex(rpc.RemoteError, "^SystemExit in this process: 3"):
+            ended.wait()
 
 
 class References(unittest.TestCase):
@@ -308,7 +405,7 @@ class References(unittest.TestCase):
 
     def test_are_to_objects_of_this_rank(self):
         counter = Counter(3)
-        rref = rpc.RRef(counter)
+        rref = rpc.RRef(counter, type_hint=Counter)
         self.assertIs(rref.local_value(), counter)
         self.assertIs(rref.to_here(), counter)
         self.assertEqual(rpc.rpc_sync("worker2", add_through, args=(rref, 1)), (4, "worker0", False))

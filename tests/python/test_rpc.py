@@ -59,6 +59,18 @@ else:
     rpc.rpc_async("worker0", stay, args=(0.5,))
 """
 
+CALLBACK_ON_GPU = """
+import torch
+
+import strata.rpc as rpc
+
+rpc.init_rpc("alone", rpc_backend_options=rpc.Options(device_maps={"alone": {0: 0}}))
+made = rpc.rpc_async("alone", torch.ones, args=(2,), kwargs={"device": "cuda:0"})
+y = made.then(lambda done: done.wait() + 1).then(lambda done: done.wait() * 2).wait()
+print(y.tolist(), y.device)
+rpc.shutdown()
+"""
+
 INTERRUPTED = """
 import threading
 
@@ -137,6 +149,14 @@ class Rpc(unittest.TestCase):
         self.assertIn("rank 0 calls worker0", said)
         self.assertRegex(outputs[1][0], r"rank 1: .*worker[02] \(rank [02], host .*\) ")
         self.assertEqual([rank.returncode for rank in ranks], [0, 0, 0], outputs)
+
+    def test_callbacks_may_return_tensors_on_gpus(self):
+        import torch
+
+        if not torch.cuda.is_available():
+            self.skipTest("needs a GPU")
+        done = self.run_python(self.script(CALLBACK_ON_GPU))
+        self.assertEqual((done.returncode, done.stdout), (0, "[4.0, 4.0] cuda:0\n"), done.stderr)
 
     def test_control_c_ends_waiting(self):
         script = self.script(INTERRUPTED)

@@ -14,7 +14,7 @@ docs/rpc.md tells what travels how. Importing it imports torch.
 """
 
 from strata.rpc import autograd, functions
-from strata.rpc._calls import Future, remote, rpc_async, rpc_sync, wait_all
+from strata.rpc._calls import Future, get_rpc_timeout, remote, rpc_async, rpc_sync, wait_all
 from strata.rpc._failures import RemoteError
 from strata.rpc._references import RRef
 from strata.rpc._session import (
@@ -31,6 +31,12 @@ from strata.rpc._session import (
 from strata.rpc.modules import RemoteModule
 from strata.rpc.optim import DistributedOptimizer
 
+
+def is_available() -> bool:
+    """True, as torch.distributed.rpc.is_available() is where torch has it."""
+    return True
+
+
 __all__ = [
     "BackendType",
     "DistributedOptimizer",
@@ -44,8 +50,10 @@ __all__ = [
     "WorkerInfo",
     "autograd",
     "functions",
+    "get_rpc_timeout",
     "get_worker_info",
     "init_rpc",
+    "is_available",
     "remote",
     "rpc_async",
     "rpc_sync",

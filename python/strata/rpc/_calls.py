@@ -6,6 +6,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import torch
@@ -30,6 +31,7 @@ class Future(torch.futures.Future[T]):
     def __init__(self, result: _rpc.Result, devices: list[int | str | torch.device]) -> None:
         super().__init__(devices=devices)
         self._result = result
+        self._devices = devices
         self._lock = threading.Lock()
         self._settled = False
         result.then(_Settler(self))
@@ -49,9 +51,17 @@ class Future(torch.futures.Future[T]):
     def then(self, callback: Callable[[Future[T]], U]) -> Future[U]:
         """The future of what callback(this future) returns or raises, on a thread of the agent, once this one is done.
 
-        Calls that it makes belong to the autograd context of the thread that calls then().
+        Calls that it makes belong to the autograd context of the thread that calls then(). What it returns may lie on the GPUs
+        that what this future returns may lie on.
         """
-        return Future(self._result.then(lambda: callback(self)), devices=[])
+
+        def call() -> U | _Raised:
+            try:
+                return callback(self)
+            except Exception as error:  # of this process, and so it stays what it is
+                return _Raised(error)
+
+        return Future(self._result.then(call), self._devices)
 
     def add_done_callback(self, callback: Callable[[Future[T]], Any]) -> None:
         """As then(), for a callback whose result nobody needs; what it raises is logged."""
@@ -71,9 +81,19 @@ class Future(torch.futures.Future[T]):
                 return
             self._settled = True
             try:
-                self.set_result(cast(T, self._result.take()))
+                value = self._result.take()
+                if isinstance(value, _Raised):
+                    raise value.error
+                self.set_result(cast(T, value))
             except Exception as error:
                 self.set_exception(error)  # type: ignore[arg-type]  # torch says T
+
+
+@dataclass(frozen=True)
+class _Raised:
+    """What a callback raised."""
+
+    error: Exception
 
 
 class _Settler:
@@ -154,6 +174,11 @@ def remote(
     pickled = _pickles.dump((func, tuple(args or ()), dict(kwargs or {})))
     handle = session.core.create(_session.rank_of(to), _name(func, args), pickled, _session.milliseconds(timeout))
     return RRef._of(handle)
+
+
+def get_rpc_timeout() -> float:
+    """The seconds that calls have, as the options of init_rpc() say; 0: as long as it takes."""
+    return _session.current().options.rpc_timeout
 
 
 def run(call: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]) -> Any:

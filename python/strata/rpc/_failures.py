@@ -22,7 +22,7 @@ class RemoteError(StrataError):
     Attributes:
         type, text: of the exception there: "ValueError", "my_model.NoSuchTable".
         remote_traceback: where it was raised; empty if it was not in Python.
-        rank, host, agent: where that was.
+        rank, host, agent: where that was; -1 and empty if it was in this process, outside of any call.
         device: "cuda:1", as that rank numbers it: of the RemoteModule that was called, or of the first tensor that came on a
             GPU; empty if the call had neither.
     """
@@ -55,8 +55,10 @@ def parts_of(error: BaseException) -> tuple[str, str, str, int, str, str, str]:
 
 def exception_of(type: str, text: str, remedy: str, rank: int, host: str, agent: str, device: str) -> RemoteError:
     said, mark, lines = text.partition(_TRACEBACK)
-    place = f"rank {rank}, host {host}" + (f", {device}" if device else "")
-    error = _class_of(type)(f"{type} on {agent} ({place}): {text}", remedy)
+    place = f"on {agent} (rank {rank}, host {host}" + (f", {device})" if device else ")")
+    if rank < 0:
+        place = "in this process"
+    error = _class_of(type)(f"{type} {place}: {text}", remedy)
     error.type, error.text, error.remote_traceback, error.agent, error.device = type, said, mark + lines, agent, device
     error.rank, error.host = rank, host
     return error

@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 
 Pickle = tuple[bytes, list[torch.Tensor], list["_rpc.Handle"]]
 
-_TENSOR, _PARAMETER, _REFERENCE = range(3)
+_PLAIN = (torch.Tensor, torch.nn.Parameter)  # without state of their own
+
+
+def _travels_as_itself(value: torch.Tensor) -> bool:
+    """Not if it is made of other tensors, which its own pickle names."""
+    return type(value).__torch_dispatch__ is torch.Tensor.__torch_dispatch__
 
 
 class _Pickler(pickle.Pickler):
@@ -25,13 +30,14 @@ class _Pickler(pickle.Pickler):
         self.tensors: list[torch.Tensor] = []
         self.handles: list[_rpc.Handle] = []
 
-    def persistent_id(self, value: Any) -> tuple[int, int] | None:
-        if isinstance(value, torch.Tensor):
+    def persistent_id(self, value: Any) -> tuple[type, int, dict[str, Any]] | None:
+        if isinstance(value, torch.Tensor) and _travels_as_itself(value):
             self.tensors.append(value)
-            return _PARAMETER if isinstance(value, torch.nn.Parameter) else _TENSOR, len(self.tensors) - 1
+            kind = type(value)
+            return kind, len(self.tensors) - 1, {} if kind in _PLAIN else vars(value)
         if isinstance(value, RRef):
             self.handles.append(value._handle)
-            return _REFERENCE, len(self.handles) - 1
+            return RRef, len(self.handles) - 1, {}
         return None
 
 
@@ -41,14 +47,18 @@ class _Unpickler(pickle.Unpickler):
         self._tensors = tensors
         self._handles = handles
 
-    def persistent_load(self, key: tuple[int, int]) -> Any:
-        kind, place = key
-        if kind == _REFERENCE:
+    def persistent_load(self, key: tuple[type, int, dict[str, Any]]) -> Any:
+        kind, place, state = key
+        if kind is RRef:
             return RRef._of(self._handles[place])
         tensor = self._tensors[place]
-        if kind == _PARAMETER and not isinstance(tensor, torch.nn.Parameter):
-            # torch.nn.Parameter() would make another tensor, to which gradients of this one do not go.
-            tensor.__class__ = torch.nn.Parameter
+        if issubclass(kind, torch.nn.Parameter) and not tensor.is_leaf:
+            follows: Any = tensor.grad_fn
+            tensor = follows.next_functions[0][0].variable  # the leaf, because optimizers take no other
+        if type(tensor) is not kind:
+            # Another tensor of this kind would be one to which gradients of this one do not go.
+            tensor.__class__ = kind
+            vars(tensor).update(state)
         return tensor
 
 

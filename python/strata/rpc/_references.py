@@ -33,7 +33,8 @@ class RRef(Generic[T]):
 
     _handle: _rpc.Handle
 
-    def __init__(self, value: T) -> None:
+    def __init__(self, value: T, type_hint: Any = None) -> None:
+        """Refers to a value of this rank. type_hint is torch's, for TorchScript, and has no effect."""
         self._set(_session.current().core.share(value))
 
     @classmethod

@@ -38,7 +38,7 @@ def answer_of(function: Callable[..., Any], result: Any) -> Any:
     """What a call of the function answers when it has returned the result."""
     if not getattr(function, "_strata_returns_future", False):
         return result
-    if not isinstance(result, torch.futures.Future):
+    if not isinstance(result, torch._C.Future):  # what torch.futures.Future.then() returns is no torch.futures.Future
         name = getattr(function, "__qualname__", repr(function))
         raise InputError(
             f"{name} is decorated with @async_execution and returned a {type(result).__name__}",

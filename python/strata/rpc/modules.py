@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
@@ -25,7 +27,7 @@ class RemoteModule(torch.nn.Module):
         y = head(x)
         optimizer = rpc.DistributedOptimizer(torch.optim.Adam, head.remote_parameters())
 
-    CPU tensors among the arguments are moved to the module's device. What it returns comes to the GPU that this rank's device
+    CPU tensors among the arguments, and in their lists, tuples, dicts and dataclasses, are moved to the module's device. What it returns comes to the GPU that this rank's device
     map has for that device, or to the CPU if the map has none, and so do the tensors of state_dict(). Its parameters are not
     here: remote_parameters() refers to them, and parameters(), to() and their like are refused with an InputError, rather than
     do nothing.
@@ -183,13 +185,24 @@ def _load(rref: RRef[torch.nn.Module], state: dict[str, Any]) -> tuple[list[str]
 
 
 def _moved(value: Any, kind: str, device: torch.device) -> Any:
-    """With all tensors that lie on this kind of device moved."""
+    """With all tensors that lie on this kind of device moved, in lists, tuples, dicts and dataclasses, too."""
     if isinstance(value, torch.Tensor):
         return value.to(device) if value.device.type == kind else value
-    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
-        return type(value)(_moved(each, kind, device) for each in value)
+    if isinstance(value, torch.nn.utils.rnn.PackedSequence):  # whose sizes of batches stay on the CPU
+        return cast(Any, value).to(device) if value.data.device.type == kind else value
+    if isinstance(value, (list, tuple)):
+        moved = [_moved(each, kind, device) for each in value]
+        return type(value)(*moved) if hasattr(value, "_fields") else type(value)(moved)
     if isinstance(value, dict):
-        return {key: _moved(each, kind, device) for key, each in value.items()}
+        items = copy.copy(value)  # an OrderedDict stays one, a defaultdict keeps its factory
+        items.update((key, _moved(each, kind, device)) for key, each in value.items())
+        return items
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = copy.copy(value)
+        for field in dataclasses.fields(value):
+            if hasattr(value, field.name):  # of frozen ones, too
+                object.__setattr__(fields, field.name, _moved(getattr(value, field.name), kind, device))
+        return fields
     return value
 
 

@@ -51,14 +51,20 @@ float scale_of(const std::byte* code) {
   return scale;
 }
 
-/// The entry of a codebook that is nearest to four columns; the first of several.
-std::byte nearest_entry(const float* book, const float* columns) {
-  float least = INFINITY;
+struct Nearest {
+  Count entry;
+  double distance;
+};
+
+/// The entry of a codebook that is nearest to four columns, by squared distances in T; the first of several.
+template <typename T>
+Nearest nearest_by(const float* book, const float* columns) {
+  T least = std::numeric_limits<T>::infinity();
   Count nearest = 0;
   for (Count e = 0; e < RowCode::kEntries; ++e) {
-    float distance = 0;
+    T distance = 0;
     for (Count c = 0; c < RowCode::kGroupCols; ++c) {
-      const float difference = columns[c] - book[e * RowCode::kGroupCols + c];
+      const T difference = static_cast<T>(columns[c]) - static_cast<T>(book[e * RowCode::kGroupCols + c]);
       distance += difference * difference;
     }
     if (distance < least) {
@@ -66,7 +72,17 @@ std::byte nearest_entry(const float* book, const float* columns) {
       nearest = e;
     }
   }
-  return static_cast<std::byte>(nearest);
+  return {nearest, static_cast<double>(least)};
+}
+
+/// Squares of differences above 1e19 or below 1e-19 have no f32; those of f64 are always in range.
+std::byte nearest_entry(const float* book, const float* columns) {
+  Nearest found = nearest_by<float>(book, columns);
+  const bool is_exact =
+      std::equal(columns, columns + RowCode::kGroupCols, book + found.entry * RowCode::kGroupCols);
+  const bool in_range = found.distance >= std::numeric_limits<float>::min() && std::isfinite(found.distance);
+  if (!is_exact && !in_range) found = nearest_by<double>(book, columns);
+  return static_cast<std::byte>(found.entry);
 }
 
 void encode_entries(const RowCode& code, const float* row, std::byte* out) {

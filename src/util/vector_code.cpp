@@ -15,9 +15,13 @@ constexpr Count kEntries = RowCode::kEntries;
 
 using Point = std::array<float, RowCode::kGroupCols>;
 
-float squared_distance(const Point& a, const Point& b) {
-  float sum = 0;
-  for (std::size_t c = 0; c < a.size(); ++c) sum += (a[c] - b[c]) * (a[c] - b[c]);
+/// In f64, which has the squares of all floats.
+double squared_distance(const Point& a, const Point& b) {
+  double sum = 0;
+  for (std::size_t c = 0; c < a.size(); ++c) {
+    const double difference = static_cast<double>(a[c]) - static_cast<double>(b[c]);
+    sum += difference * difference;
+  }
   return sum;
 }
 
@@ -47,13 +51,13 @@ struct Cloud {
 
 struct Nearest {
   std::size_t entry = 0;
-  float distance = 0;
+  double distance = 0;
 };
 
 Nearest nearest(const std::vector<Point>& entries, const Point& point) {
   Nearest best{0, squared_distance(entries[0], point)};
   for (std::size_t e = 1; e < entries.size(); ++e)
-    if (const float distance = squared_distance(entries[e], point); distance < best.distance)
+    if (const double distance = squared_distance(entries[e], point); distance < best.distance)
       best = {e, distance};
   return best;
 }
@@ -69,7 +73,7 @@ void improve(const Cloud& cloud, std::vector<Point>& entries) {
     for (std::size_t c = 0; c < sums[to.entry].size(); ++c)
       sums[to.entry][c] += weight * static_cast<double>(cloud.points[p][c]);
     counts[to.entry] += cloud.weights[p];
-    costs.emplace_back(-weight * static_cast<double>(to.distance), p);
+    costs.emplace_back(-weight * to.distance, p);
   }
   std::ranges::sort(costs);
   std::size_t next_costly = 0;

@@ -114,6 +114,30 @@ TEST(VectorCode, KeepsFewCombinationsExactly) {
   }
 }
 
+TEST(VectorCode, ComesAsNearAtEveryScale) {
+  const Count num_rows = 600, cols = 6;  // the second group is half empty
+  ThreadPool pool(2);
+  const auto relative_error = [&](float scale) {
+    std::vector<float> rows = random_rows(num_rows, cols, 9);
+    for (float& value : rows) value *= scale;
+    const RowCode code = train_vector_code(rows.data(), num_rows, cols, 4, pool);
+    double error = 0, all = 0;
+    for (Count r = 0; r < num_rows; ++r) {
+      const std::vector<float> again = decoded(code, encoded(code, rows.data() + r * cols));
+      for (Count c = 0; c < cols; ++c) {
+        const auto value = static_cast<double>(rows[static_cast<std::size_t>(r * cols + c)]);
+        error += std::pow(static_cast<double>(again[static_cast<std::size_t>(c)]) - value, 2);
+        all += value * value;
+      }
+    }
+    return error / all;
+  };
+  const double usual = relative_error(1);
+  EXPECT_LT(usual, 0.1);
+  for (const float scale : {0x1p-100F, 0x1p-70F, 0x1p64F, 0x1p120F})
+    EXPECT_NEAR(relative_error(scale), usual, 0.01) << scale;
+}
+
 TEST(VectorCode, DependsOnItsArgumentsOnlyAndComesNear) {
   const Count num_rows = 2000, cols = 8;
   const std::vector<float> rows = random_rows(num_rows, cols, 8);

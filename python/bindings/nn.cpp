@@ -4,6 +4,7 @@
 #include "arrays.hpp"
 #include "bindings.hpp"
 #include "strata/nn/edge_ops.hpp"
+#include "strata/util/error.hpp"
 
 namespace strata::python {
 namespace {
@@ -15,6 +16,7 @@ using Array = nb::ndarray<T, nb::c_contig>;
 template <typename T>
 using MaybeArray = std::optional<Array<T>>;
 using AnyMutableArray = nb::ndarray<nb::c_contig>;
+using Matrix = nb::ndarray<nb::ro, nb::ndim<2>, nb::c_contig>;  // of a type that dtype_of() knows
 
 template <typename... Args>
 Device device_of(const nb::ndarray<Args...>& array) {
@@ -64,14 +66,18 @@ void transpose_edges(const Array<const Count>& indptr, const Array<const std::in
   nn::transpose_edges(lists, num_src, out);
 }
 
-DType dtype_of(const AnyArray& array) {
-  return array.dtype() == nb::dtype<float>() ? DType::f32 : DType::bf16;
+DType dtype_of(const Matrix& rows) {
+  const nb::dlpack::dtype type = rows.dtype();
+  if (type == nb::dtype<float>()) return DType::f32;
+  if (type.code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::Bfloat) && type.bits == 16)
+    return DType::bf16;
+  throw InputError("rows are neither float32 nor bfloat16", "Convert them: rows.float().");
 }
 
 void sum_over_edges(const Array<const Count>& indptr, const Array<const std::int32_t>& indices,
-                    const AnyArray& in, const MaybeArray<const float>& edge_scale,
+                    const Matrix& in, const MaybeArray<const float>& edge_scale,
                     const MaybeArray<const float>& row_scale, const MaybeArray<const float>& col_scale,
-                    const MaybeArray<const float>& self_scale, const AnyMutableArray& out,
+                    const MaybeArray<const float>& self_scale, bool skips_loops, const AnyMutableArray& out,
                     std::uintptr_t stream) {
   const nn::EdgeSum sum{.edges = lists_of(indptr, indices),
                         .cols = extent(in, 1),
@@ -82,6 +88,7 @@ void sum_over_edges(const Array<const Count>& indptr, const Array<const std::int
                         .col_scale = data_of(col_scale),
                         .self_scale = data_of(self_scale),
                         .num_self = self_scale ? extent(*self_scale, 0) : 0,
+                        .skips_loops = skips_loops,
                         .out = out.data()};
   const cuda::Stream on = borrow_stream(device_of(in), stream);
   const nb::gil_scoped_release guard;
@@ -95,7 +102,7 @@ void inverse_counts(const Array<const Count>& indptr, const Array<float>& invers
   nn::inverse_counts(lists, inverse.data(), on);
 }
 
-void join_sums(const Array<const Count>& indptr, const Array<const std::int32_t>& indices, const AnyArray& in,
+void join_sums(const Array<const Count>& indptr, const Array<const std::int32_t>& indices, const Matrix& in,
                const MaybeArray<const float>& row_scale, const AnyMutableArray& out, std::uintptr_t stream) {
   const nn::EdgeJoin join{.edges = lists_of(indptr, indices),
                           .cols = extent(in, 1),
@@ -109,7 +116,7 @@ void join_sums(const Array<const Count>& indptr, const Array<const std::int32_t>
 }
 
 void join_sums_grad(const Array<const Count>& out_indptr, const Array<const std::int32_t>& out_indices,
-                    const AnyArray& grad_out, const MaybeArray<const float>& row_scale,
+                    const Matrix& grad_out, const MaybeArray<const float>& row_scale,
                     const AnyMutableArray& grad_in, std::uintptr_t stream) {
   const nn::EdgeJoinGrad grad{.out_edges = lists_of(out_indptr, out_indices),
                               .num_dst = extent(grad_out, 0),
@@ -244,8 +251,8 @@ void bind_nn(nb::module_& module) {
              "out_indptr"_a.noconvert(), "out_indices"_a.noconvert(), "out_origins"_a.noconvert());
   module.def("sum_over_edges", &sum_over_edges, "indptr"_a.noconvert(), "indices"_a.noconvert(),
              "input"_a.noconvert(), "edge_scale"_a.noconvert().none(), "row_scale"_a.noconvert().none(),
-             "col_scale"_a.noconvert().none(), "self_scale"_a.noconvert().none(), "out"_a.noconvert(),
-             "stream"_a);
+             "col_scale"_a.noconvert().none(), "self_scale"_a.noconvert().none(), "skips_loops"_a,
+             "out"_a.noconvert(), "stream"_a);
   module.def("inverse_counts", &inverse_counts, "indptr"_a.noconvert(), "inverse"_a.noconvert(), "stream"_a);
   module.def("join_sums", &join_sums, "indptr"_a.noconvert(), "indices"_a.noconvert(), "input"_a.noconvert(),
              "row_scale"_a.noconvert().none(), "out"_a.noconvert(), "stream"_a);

@@ -192,6 +192,58 @@ class Layers(Compared):
             self.assertEqual({out.dtype, *(grad.dtype for grad in grads)}, {torch.bfloat16})
             self.assertLess((out.float() - expected).abs().max(), 0.05 * expected.abs().max())
 
+    def test_follow_autocast(self):
+        for device, (theirs, mine) in self.each(LAYERS):
+            edges, x = random_edges(60, 60, 300, device=device), random_rows(60, COLUMNS, 2, device)
+            expected = result_and_gradients(lambda layer: layer(x, edges), theirs, [x])
+            for dtype, tolerance in ((torch.float16, 0.02), (torch.bfloat16, 0.15)):
+                with self.subTest(dtype=dtype), torch.autocast(device, dtype=dtype):
+                    found = result_and_gradients(lambda layer: layer(x, edges), mine, [x])
+                    self.check_near(found, expected, tolerance)
+
+    def test_follow_autocast_with_weights_and_one_after_the_other(self):
+        models = {
+            "SAGE": lambda nn: [nn.SAGEConv(COLUMNS, 16), nn.SAGEConv(16, 8, aggr="sum"), nn.SAGEConv(8, 4)],
+            "GCN": lambda nn: [nn.GCNConv(COLUMNS, 16), nn.GCNConv(16, 4)],
+            "GAT": lambda nn: [nn.GATConv(COLUMNS, 8, heads=2), nn.GATConv(16, 4, residual=True)],
+            "GIN": lambda nn: [nn.GINConv(torch.nn.Linear(COLUMNS, 16)), nn.GINConv(torch.nn.Linear(16, 4), train_eps=True)],
+        }
+        for device, layers in self.each({name: lambda nn, make=make: torch.nn.ModuleList(make(nn)) for name, make in models.items()}):
+            edges, x = random_edges(60, 60, 300, device=device), random_rows(60, COLUMNS, 2, device)
+            # Parallel loops weigh the same, for torch_geometric takes any one.
+            weights = () if not isinstance(layers[0][0], pyg.GCNConv) else (0.5 + (edges[0] + edges[1]) / 120,)
+
+            def run(model):
+                hidden = x
+                for layer in model:
+                    hidden = layer(hidden, edges, *weights).tanh()
+                return hidden
+
+            expected = result_and_gradients(run, layers[0], [x])
+            for dtype, tolerance in ((torch.float16, 0.02), (torch.bfloat16, 0.12)):
+                with self.subTest(dtype=dtype), torch.autocast(device, dtype=dtype):
+                    self.check_near(result_and_gradients(run, layers[1], [x]), expected, tolerance)
+
+    def check_near(self, found, expected, tolerance):
+        for one, other in zip([found[0], *found[1]], [expected[0], *expected[1]]):
+            self.assertLessEqual((one.float() - other).norm(), tolerance * other.norm())
+
+    def test_replace_loops_however_many_there_are(self):
+        for device, (theirs, mine) in self.each({name: LAYERS[name] for name in ("GCN", "GCN improved")}):
+            exact = theirs.double()
+            edges = random_edges(20, 20, 60, device=device)
+            for loops in (1, 3000, 70000):
+                of_three = torch.tensor([3, 19, 0], device=device).repeat_interleave(torch.tensor([loops, loops // 3, 1], device=device))
+                many = torch.cat([of_three.expand(2, -1), edges], dim=1)[:, torch.randperm(len(of_three) + 60, device=device)]
+                x = random_rows(20, COLUMNS, 2, device)
+                for weights in ((), (0.5 + (many[0] + many[1]) / 40,)):
+                    with self.subTest(loops=loops, weighted=len(weights)):
+                        wide = [weight.double() for weight in weights]
+                        expected = result_and_gradients(lambda layer: layer(x.double(), many, *wide), exact, [x])
+                        found = result_and_gradients(lambda layer: layer(x, many, *weights), mine, [x])
+                        for one, other in zip([found[0], *found[1]], [expected[0], *expected[1]]):
+                            torch.testing.assert_close(one, other.float(), rtol=1e-5, atol=1e-5)
+
     def test_repeat_their_bits(self):
         for device, (_, mine) in self.each(LAYERS):
             edges, x = random_edges(500, 500, 20000, device=device), random_rows(500, COLUMNS, 2, device)
@@ -354,16 +406,30 @@ class Operators(unittest.TestCase):
             torch.testing.assert_close(mine(x, edges), expected, rtol=1e-5, atol=1e-5)
             self.assertEqual(seen, [x.shape])
 
-    def test_follow_autocast(self):
+    def test_refuse_types_that_they_do_not_know(self):
         for device in DEVICES:
-            edges, x = random_edges(20, 20, 60, device=device), random_rows(20, COLUMNS, 1, device)
-            theirs, mine = pair(LAYERS["SAGE mean"], device)
-            with torch.autocast(device, dtype=torch.bfloat16):
-                out, expected = mine(x, edges), theirs(x, edges)
-            self.assertEqual(out.dtype, torch.bfloat16)
-            torch.testing.assert_close(out, expected, rtol=3e-2, atol=3e-2)
-            out.float().sum().backward()
-            self.assertTrue(mine.lin_r.weight.grad.isfinite().all())
+            lists = lists_of(random_edges(20, 20, 60, device=device), 20, 20)
+            back = lists.transposed()[:2]
+            weights, scores = random_rows(2, 3, 2, device), random_rows(20, 2, 3, device).detach()
+            calls = {
+                "sum_over_edges": lambda x: ops.sum_over_edges(x, lists.indptr, lists.indices, *(None,) * 7),
+                "join_sums": lambda x: ops.join_sums(x, lists.indptr, lists.indices, *(None,) * 3),
+                "join_sums_grad": lambda x: ops.join_sums_grad(x, lists.indptr, lists.indices, None, *back),
+                "max_over_edges": lambda x: ops.max_over_edges(x, lists.indptr, lists.indices, *back),
+                "score_heads": lambda x: ops.score_heads(x, weights),
+                "attend_over_edges": lambda x: ops.attend_over_edges(
+                    x, weights, weights, scores, scores, lists.indptr, lists.indices, *back, 0.2, True, 0.0, None, None
+                ),
+                "joined_layer": lambda x: ops.joined_layer()(
+                    x, *x.new_ones(2, 4, 6), None, lists.indptr, lists.indices, *back, True, False
+                ),
+            }
+            for name, call in calls.items():
+                call(random_rows(20, 6, 1, device))
+                for dtype in (torch.float16, torch.float64, torch.int32, torch.bool, torch.complex64):
+                    with self.subTest(device=device, operator=name, dtype=dtype):
+                        with self.assertRaisesRegex((strata.InputError, TypeError, RuntimeError), "float32|incompatible"):
+                            call(random_rows(20, 6, 1, device).detach().to(dtype))
 
     def test_compile_without_a_graph_break(self):
         for device in DEVICES:

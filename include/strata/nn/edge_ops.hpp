@@ -58,6 +58,7 @@ struct EdgeSum {
   const float* col_scale = nullptr;   ///< [rows of in]
   const float* self_scale = nullptr;  ///< [num_self]
   Count num_self = 0;                 ///< rows from this one on have no self part
+  bool skips_loops = false;           ///< leaves out edges with indices[e] == r, also in the transpose
   void* out = nullptr;                ///< [rows, cols]
 };
 void sum_over_edges(const EdgeSum& sum, const cuda::Stream& stream);

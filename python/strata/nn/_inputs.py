@@ -66,9 +66,9 @@ def inputs_of(
     """Features and edges as a layer takes them; both may be of a bipartite graph. `columns` are the layer's in_channels."""
     x_src, x_dst = x if isinstance(x, (tuple, list)) else (x, None)
     of_src, of_dst = columns if isinstance(columns, tuple) else (columns, columns)
-    for name, rows, wanted in (("x", x_src, of_src), ("x_dst", x_dst, of_dst)):
-        if rows is not None:
-            _check_rows(layer, name, rows, wanted)
+    x_src = _checked_rows(layer, "x", x_src, of_src)
+    if x_dst is not None:
+        x_dst = _checked_rows(layer, "x_dst", x_dst, of_dst)
     shared = isinstance(x, Tensor)
     num_src, num_dst = x_src.shape[0], _num_dst(layer, x, edges, size)
     if size is not None and tuple(size) != (num_src, num_dst):
@@ -95,14 +95,19 @@ def _num_dst(layer: str, x: Features, edges: Edges, size: tuple[int, int] | None
     return num_dst
 
 
-def _check_rows(layer: str, name: str, rows: Any, columns: int | None) -> None:
+def _checked_rows(layer: str, name: str, rows: Any, columns: int | None) -> Tensor:
+    """The rows as float32 or bfloat16; under autocast layers are given what the ones before them made."""
     if not isinstance(rows, Tensor) or rows.dim() != 2:
         kind = f"a tensor of shape {list(rows.shape)}" if isinstance(rows, Tensor) else type(rows).__name__
         raise InputError(f"{layer}: {name} is {kind}", "Give [nodes, columns], or a pair of them for sources and destinations.")
+    if rows.dtype == torch.float16 and torch.is_autocast_enabled(rows.device.type):
+        rows = rows.float()
     if rows.dtype not in _DTYPES:
         raise InputError(f"{layer}: {name} is {rows.dtype}", "Convert it to float32 or bfloat16.")
     if columns is not None and rows.shape[1] != columns:
         raise InputError(f"{layer}: {name} has {rows.shape[1]} columns, the layer takes {columns}", "Make the layer for as many: in_channels.")
+    checked: Tensor = rows
+    return checked
 
 
 def needs_grad(*tensors: Tensor | None) -> bool:

@@ -109,12 +109,13 @@ class GCNConv(torch.nn.Module):
         if isinstance(x, (tuple, list)):
             raise InputError("GCNConv: x is a pair", "Give one x for sources and destinations, or take SAGEConv.")
         inputs = inputs_of("GCNConv", x, edge_index, columns=self.in_channels)
-        x, lists = self.lin(inputs.x_src), inputs.lists
-        edge, row, col, own = self._scales(lists, edge_weight)
+        mapped, lists = self.lin(inputs.x_src), inputs.lists
+        x = mapped.float() if mapped.dtype == torch.float16 else mapped  # which autocast gives
+        scales = self._scales(lists, edge_weight)
         back: tuple[Tensor | None, ...] = (None, None, None)
         if needs_grad(x):
-            back = (*lists.out_lists(), None) if edge is None else self._with_scales(lists.transposed(), edge)
-        out: Tensor = ops.sum_over_edges(x, lists.indptr, lists.indices, edge, row, col, own, *back)
+            back = (*lists.out_lists(), None) if scales.edge is None else self._with_scales(lists.transposed(), scales.edge)
+        out: Tensor = ops.sum_over_edges(x, lists.indptr, lists.indices, *scales, *back, self.add_self_loops).to(mapped.dtype)
         return out if self.bias is None else out + self.bias.to(out.dtype)
 
     @staticmethod
@@ -148,24 +149,21 @@ class GCNConv(torch.nn.Module):
             return _Scales(edge=weights, row=roots[: lists.num_dst], col=roots)
         which = lists.loops()
         if weights is None:
-            # The sum includes loops that the graph has; the own part takes them away again.
-            given = _counts_by_list(which, lists)
-            roots = _inverse_roots(lists.counts() - given + 1, lists, 1.0)
+            roots = _inverse_roots(lists.counts() - _counts_by_list(which, lists) + 1, lists, 1.0)
             row = roots[: lists.num_dst]
-            return _Scales(row=row, col=roots, own=(1 - given) * row * row)
+            return _Scales(row=row, col=roots, own=row * row)
         loop = 2.0 if self.improved else 1.0
         loops = _last_by_list(which, weights, lists, loop)
-        others = torch.where(which, 0.0, weights)
-        roots = _inverse_roots(self._sums(lists, others) + loops, lists, loop)
+        roots = _inverse_roots(self._sums(lists, weights) + loops, lists, loop)
         row = roots[: lists.num_dst]
-        return _Scales(edge=others, row=row, col=roots, own=loops * row * row)
+        return _Scales(edge=weights, row=row, col=roots, own=loops * row * row)
 
     def _sums(self, lists: EdgeLists, weights: Tensor | None) -> Tensor:
-        """Of the in-edges' weights, float32 [num_dst]."""
+        """Of the in-edges' weights, without those of loops where they are replaced; float32 [num_dst]."""
         if weights is None:
             return lists.counts()
         ones = torch.ones(lists.num_src, 1, device=weights.device)
-        sums: Tensor = ops.sum_over_edges(ones, lists.indptr, lists.indices, weights, *(None,) * 6)
+        sums: Tensor = ops.sum_over_edges(ones, lists.indptr, lists.indices, weights, *(None,) * 6, self.add_self_loops)
         return sums.squeeze(1)
 
     def extra_repr(self) -> str:

@@ -135,11 +135,12 @@ def sum_over_edges(
     out_indptr: Optional[Tensor],
     out_indices: Optional[Tensor],
     out_edge_scale: Optional[Tensor],
+    skips_loops: bool = False,
 ) -> Tensor:
     """out[v] = row_scale[v] * sum over edges (u, v) of edge_scale * col_scale[u] * x[u], + self_scale[v] * x[v].
 
     x [S, F] float32 or bfloat16; scales float32, ones where None; self_scale is for the first rows, and none where None.
-    Gives [D, F] in x's dtype. Differentiable in x.
+    `skips_loops` leaves out edges with u = v. Gives [D, F] in x's dtype. Differentiable in x.
     """
     out = x.new_empty(indptr.shape[0] - 1, x.shape[1])
     _kernels.sum_over_edges(
@@ -150,6 +151,7 @@ def sum_over_edges(
         _maybe(row_scale),
         _maybe(col_scale),
         _maybe(self_scale),
+        skips_loops,
         out,
         _stream(x),
     )
@@ -162,7 +164,8 @@ def _(x: Tensor, indptr: Tensor, *others: Any) -> Tensor:
 
 
 def _keep_sum(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    ctx.save_for_backward(*inputs[1:])
+    _, *tensors, ctx.skips_loops = inputs
+    ctx.save_for_backward(*tensors)
 
 
 def _grad_of_sum(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
@@ -170,9 +173,19 @@ def _grad_of_sum(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
     if out_indptr is None:
         raise InputError("the gradient of a sum over edges needs the transposed lists", "Give out_indptr and out_indices.")
     grad_x = torch.ops.strata.sum_over_edges(
-        grad, out_indptr, out_indices, out_edge_scale, col_scale, row_scale, self_scale, indptr, indices, edge_scale
+        grad,
+        out_indptr,
+        out_indices,
+        out_edge_scale,
+        col_scale,
+        row_scale,
+        self_scale,
+        indptr,
+        indices,
+        edge_scale,
+        ctx.skips_loops,
     )
-    return (grad_x,) + (None,) * 9
+    return (grad_x,) + (None,) * 10
 
 
 sum_over_edges.register_autograd(_grad_of_sum, setup_context=_keep_sum)

@@ -43,6 +43,7 @@ void sum_as(const EdgeSum& sum, const cuda::Stream& stream) {
                                                   .self = sum.num_self > 0 ? in : nullptr,
                                                   .self_scale = sum.self_scale,
                                                   .num_self = sum.num_self,
+                                                  .skips_loops = sum.skips_loops,
                                                   .out = static_cast<T*>(sum.out)},
                                 stream.get());
 }

@@ -36,6 +36,7 @@ struct SparseSumOf {
   const In* self = nullptr;           ///< [num_self, cols], or null
   const float* self_scale = nullptr;  ///< [num_self]
   Count num_self = 0;                 ///< rows from this one on have no self part
+  bool skips_loops = false;           ///< leaves out edges from a node to itself: indices[e] == row
   bool beside =
       false;           ///< self parts, which all rows have, follow the sums, unscaled, instead of being added
   Out* out = nullptr;  ///< [rows, cols], or [rows, 2 * cols] if `beside`
@@ -61,28 +62,21 @@ struct Scales {
   const float* edge_weights = nullptr;  ///< parallel to `indices`; null: all 1
 };
 
-/// A node's sampled in-neighbors without itself, and its self-loops.
-struct NeighborsAndLoops {
-  float neighbors = 0, loops = 0;  ///< sums of their edges' weights
-};
-
-/// Of dst node v. A src node with the index v is v itself, because src nodes begin with the dst nodes.
-STRATA_HOST_DEVICE inline NeighborsAndLoops split_loops(const Scales& block, Count v) {
+/// The sum of the weights of dst node v's sampled in-edges without self-loops. A src node with the index v is
+/// v itself, because src nodes begin with the dst nodes.
+STRATA_HOST_DEVICE inline float neighbor_weight(const Scales& block, Count v) {
   const Count begin = block.indptr[v], end = block.indptr[v + 1];
-  NeighborsAndLoops sums{.neighbors = static_cast<float>(end - begin), .loops = 0};
   float weights = 0;
   Count loops = 0;
   for (Count e = begin; e < end; ++e) {
-    const bool loop = block.indices[e] == v;
-    loops += loop ? 1 : 0;
-    if (block.edge_weights == nullptr) continue;
-    (loop ? sums.loops : weights) += block.edge_weights[e];
+    if (block.indices[e] == v)
+      ++loops;
+    else if (block.edge_weights != nullptr)
+      weights += block.edge_weights[e];
   }
-  if (loops == 0) return sums;  // weights are shares, whose sum is the number of edges
-  if (block.edge_weights == nullptr)
-    return {.neighbors = static_cast<float>(end - begin - loops), .loops = static_cast<float>(loops)};
-  sums.neighbors = weights;
-  return sums;
+  // Without loops weights are shares, whose sum is the number of edges.
+  const bool counted = loops == 0 || block.edge_weights == nullptr;
+  return counted ? static_cast<float>(end - begin - loops) : weights;
 }
 
 /// Which elements dropout keeps. Element (row, c) is dropped if its 16 keyed bits are below `threshold`.
@@ -153,7 +147,7 @@ class Kernels {
   /// inverse[v] = 1 / (sampled in-neighbors of v), 0 if there are none.
   virtual void mean_scales(const Scales& block, float* inverse, CUstream_st* stream) const = 0;
   /// d(v) = in-degree + 1, k = sampled in-neighbors:  col[u] = 1/sqrt d(u),  row[v] = in-degree/k/sqrt d(v),
-  /// self[v] = 1/d(v).
+  /// self[v] = 1/d(v). They are for sums that skip loops.
   virtual void gcn_scales(const Scales& block, float* row, float* col, float* self,
                           CUstream_st* stream) const = 0;
   virtual void activate(const Activation& activation, CUstream_st* stream) const = 0;

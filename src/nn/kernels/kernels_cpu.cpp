@@ -28,6 +28,7 @@ inline void add_edges(const SparseSumOf<In, Out>& sum, Count row, float* __restr
   for (Count e = sum.indptr[row]; e < sum.indptr[row + 1]; ++e) {
     if (e < ahead_end) prefetch_row(sum.in_row(sum.indices[e + kPrefetchEdges]), sum.cols);
     const std::int32_t i = sum.indices[e];
+    if (sum.skips_loops && i == row) continue;
     const In* __restrict in = sum.in_row(i);
     if (sum.col_scale == nullptr && sum.edge_scale == nullptr) {
       for (Count c = 0; c < sum.cols; ++c) out[c] += to_f32(in[c]);
@@ -176,9 +177,9 @@ class CpuKernels final : public Kernels {
       const float degree = static_cast<float>(block.in_degrees[u]) + 1.0f;
       col[u] = 1.0f / std::sqrt(degree);
       if (u >= block.num_dst) continue;
-      const auto [neighbors, loops] = split_loops(block, u);
+      const float neighbors = neighbor_weight(block, u);
       row[u] = neighbors == 0 ? 0.0f : static_cast<float>(block.in_degrees[u]) / neighbors * col[u];
-      self[u] = 1.0f / degree - loops * row[u] * col[u];
+      self[u] = 1.0f / degree;
     }
   }
 

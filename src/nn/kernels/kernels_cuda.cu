@@ -66,17 +66,21 @@ __global__ void __launch_bounds__(kBlockThreads) sparse_sum_kernel(SparseSumOf<I
   for (; e + kEdgesInFlight <= end; e += kEdgesInFlight) {
     Lane<Width> lanes[kEdgesInFlight];
     float scales[kEdgesInFlight];
+    bool counts[kEdgesInFlight];
 #pragma unroll
     for (int i = 0; i < kEdgesInFlight; ++i) {
       const Count source = __ldg(sum.indices + e + i);
       lanes[i] = Lane<Width>::load(sum.in_row(source) + column);
       scales[i] = scale_of(sum.col_scale, source) * scale_of(sum.edge_scale, e + i);
+      counts[i] = !sum.skips_loops || source != row;
     }
 #pragma unroll
-    for (int i = 0; i < kEdgesInFlight; ++i) total.add(lanes[i], scales[i]);
+    for (int i = 0; i < kEdgesInFlight; ++i)
+      if (counts[i]) total.add(lanes[i], scales[i]);
   }
   for (; e < end; ++e) {
     const Count source = __ldg(sum.indices + e);
+    if (sum.skips_loops && source == row) continue;
     total.add(Lane<Width>::load(sum.in_row(source) + column),
               scale_of(sum.col_scale, source) * scale_of(sum.edge_scale, e));
   }
@@ -128,11 +132,9 @@ __global__ void __launch_bounds__(kBlockThreads)
   const float norm = 1.0f / sqrtf(degree);
   col[u] = norm;
   if (u >= block.num_dst) return;
-  const NeighborsAndLoops sums = split_loops(block, u);
-  const float scale =
-      sums.neighbors == 0 ? 0.0f : static_cast<float>(block.in_degrees[u]) / sums.neighbors * norm;
-  row[u] = scale;
-  self[u] = 1.0f / degree - sums.loops * scale * norm;
+  const float neighbors = neighbor_weight(block, u);
+  row[u] = neighbors == 0 ? 0.0f : static_cast<float>(block.in_degrees[u]) / neighbors * norm;
+  self[u] = 1.0f / degree;
 }
 
 /// The eight columns that share a Philox block: row and first column of a thread.

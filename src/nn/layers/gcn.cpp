@@ -17,7 +17,7 @@ namespace {
 /// mapped by lin. In-degrees count no self-loops: a loop that the graph has is replaced, not added to.
 ///
 /// A sampled neighborhood represents the whole one, so its part is scaled by in-degree / sampled
-/// in-neighbors. The sum over a block includes its loops; the self part takes them away again.
+/// in-neighbors.
 struct GcnLayer : torch::nn::Module {
   GcnLayer(std::int64_t in_cols, std::int64_t out_cols, std::uint64_t seed, int layer) {
     const double bound = std::sqrt(6.0 / static_cast<double>(in_cols + out_cols));  // Glorot
@@ -49,7 +49,7 @@ class GcnModel final : public StackedModel {
   /// The state is [1, cols + 1]: the sum so far, and the weights of the edges without loops.
   at::Tensor add_piece(int, const at::Tensor& before, const NeighborPiece& piece) override {
     const at::Tensor sum = sum_of_piece(piece.x, piece.block).to(at::kDouble);
-    const at::Tensor now = at::cat({sum, edge_weights(piece.block, false).view({1, 1})}, 1);
+    const at::Tensor now = at::cat({sum, neighbor_weights(piece.block).view({1, 1})}, 1);
     return before.defined() ? before.add(now) : now;
   }
   at::Tensor finish_pieces(int layer, const at::Tensor& state, const NeighborPiece& own) override {
@@ -80,17 +80,15 @@ class GcnModel final : public StackedModel {
   }
 
   at::Tensor sum_of_piece(const at::Tensor& x, const sampling::Block& piece) const override {
-    const at::Tensor col = gcn_scales(piece).col;
-    const at::Tensor loops = edge_weights(piece, true).to(at::kFloat).view({1});
-    return aggregate(x, piece, {.row = {}, .col = col, .self = loops.mul(col.narrow(0, 0, 1)).neg()});
+    return aggregate(x, piece, {.row = {}, .col = gcn_scales(piece).col, .self = {}, .skips_loops = true});
   }
 
-  /// The sum over the loops, or over the other edges, of a block of one dst node. f64.
-  static at::Tensor edge_weights(const sampling::Block& piece, bool loops) {
+  /// The sum over the edges, without loops, of a block of one dst node. f64.
+  static at::Tensor neighbor_weights(const sampling::Block& piece) {
     const at::TensorOptions options = options_of(piece);
     const at::Tensor indices = at::from_blob(const_cast<std::int32_t*>(piece.indices), {piece.num_edges},
                                              options.dtype(at::kInt)),
-                     wanted = (loops ? indices.eq(0) : indices.ne(0)).to(at::kDouble);
+                     wanted = indices.ne(0).to(at::kDouble);
     if (piece.edge_weights == nullptr) return wanted.sum();
     return at::from_blob(const_cast<float*>(piece.edge_weights), {piece.num_edges}, options)
         .to(at::kDouble)

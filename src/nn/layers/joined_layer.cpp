@@ -24,7 +24,11 @@
 namespace strata::nn {
 namespace {
 
-DType dtype_of(const at::Tensor& rows) { return rows.scalar_type() == at::kFloat ? DType::f32 : DType::bf16; }
+DType dtype_of(const at::Tensor& rows) {
+  TORCH_CHECK(rows.scalar_type() == at::kFloat || rows.scalar_type() == at::kBFloat16, "rows of ",
+              rows.scalar_type(), "; convert them to float32 or bfloat16");
+  return rows.scalar_type() == at::kFloat ? DType::f32 : DType::bf16;
+}
 
 EdgeLists lists_of(const at::Tensor& indptr, const at::Tensor& indices) {
   return {.rows = indptr.size(0) - 1,

@@ -62,6 +62,7 @@ void sum_in_neighbors_as(const at::Tensor& x, const Block& block, const BlockSca
                                                  .self = scales.self.defined() ? elements<In>(x) : nullptr,
                                                  .self_scale = data_or_null(scales.self),
                                                  .num_self = scales.self.defined() ? block.num_dst : 0,
+                                                 .skips_loops = scales.skips_loops,
                                                  .out = mutable_elements<Out>(out)},
                             target.stream);
 }
@@ -93,6 +94,7 @@ void sum_out_neighbors_as(const at::Tensor& grad, const at::Tensor& self, const 
                                               .self = elements<T>(self),
                                               .self_scale = data_or_null(scales.self),
                                               .num_self = self.defined() ? block.num_dst : 0,
+                                              .skips_loops = scales.skips_loops,
                                               .out = mutable_elements<T>(out)},
                             target.stream);
 }
@@ -255,7 +257,8 @@ BlockScales gcn_scales(const Block& block) {
   const at::TensorOptions options = options_of(block);
   BlockScales scales{.row = at::empty({block.num_dst}, options),
                      .col = at::empty({block.num_src}, options),
-                     .self = at::empty({block.num_dst}, options)};
+                     .self = at::empty({block.num_dst}, options),
+                     .skips_loops = true};
   const Target target = target_of(scales.row);
   target.kernels.gcn_scales(degrees_of(block), scales.row.mutable_data_ptr<float>(),
                             scales.col.mutable_data_ptr<float>(), scales.self.mutable_data_ptr<float>(),

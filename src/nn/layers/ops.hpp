@@ -11,11 +11,13 @@
 namespace strata::nn {
 
 /// Weights of a sum over a block: out[v] = row[v] * sum of col[u] * x[u] + self[v] * x[v]. An undefined
-/// tensor means no weights; without `self` there is no self part.
+/// tensor means no weights; without `self` there is no self part. With `skips_loops`, edges from a node to
+/// itself are left out.
 struct BlockScales {
   at::Tensor row;   ///< [num_dst]
   at::Tensor col;   ///< [num_src]
   at::Tensor self;  ///< [num_dst]
+  bool skips_loops = false;
 };
 
 BlockScales mean_scales(const sampling::Block& block);

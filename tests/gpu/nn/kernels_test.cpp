@@ -92,6 +92,36 @@ TEST_P(OnGpu, SparseSumAgreesWithTheCpu) {
   }
 }
 
+TEST_P(OnGpu, SumsWithoutLoopsAgreeWithTheCpu) {
+  const Count cols = GetParam();
+  // Of five nodes, so that one edge in five is a loop; the rows of some are not finite.
+  const OwnedBlock host = random_block({.num_dst = 5, .num_src = 5, .max_degree = 60, .seed = 4});
+  const at::Tensor in = random_rows(5, cols, 1);
+  const auto run = [&](const Kernels& kernels, const OwnedBlock& block, const at::Tensor& rows,
+                       CUstream_st* on) {
+    at::Tensor out = poisoned({5, cols}, rows.device());
+    kernels.sparse_sum(SparseSum{.rows = 5,
+                                 .cols = cols,
+                                 .indptr = block.indptr.const_data_ptr<Count>(),
+                                 .indices = block.indices.const_data_ptr<std::int32_t>(),
+                                 .in = rows.const_data_ptr<float>(),
+                                 .skips_loops = true,
+                                 .out = out.mutable_data_ptr<float>()},
+                       on);
+    return out;
+  };
+  const OwnedBlock device = host.to(kGpu);
+  EXPECT_LE(largest_difference(run(cuda_kernels(), device, in.to(kGpu), stream()),
+                               run(cpu_kernels(), host, in, nullptr)),
+            1e-4);
+  for (Count v = 0; v < 5; ++v) {
+    at::Tensor infinite = in.clone();
+    infinite.select(0, v).fill_(INFINITY);
+    EXPECT_TRUE(run(cuda_kernels(), device, infinite.to(kGpu), stream())[v].isfinite().all().item<bool>())
+        << "the loops of node " << v;
+  }
+}
+
 TEST_P(OnGpu, RowsBesideSumsAndTheirGradientsAgreeWithTheCpu) {
   const Count cols = GetParam();
   const OwnedBlock block = random_block({.num_dst = 137, .num_src = 500, .max_degree = 25, .seed = 3});

@@ -144,6 +144,26 @@ TEST(SumOverEdges, AddsScaledRows) {
   for (std::size_t i = 0; i < out.size(); ++i) EXPECT_NEAR(out[i], expected[i], 1e-4) << i;
 }
 
+TEST(SumOverEdges, LeavesLoopsOut) {
+  // Two destinations among three sources; the loops of node 1 would bring what is no number.
+  const std::vector<Count> indptr{0, 3, 7}, out_indptr{0, 2, 6, 7};
+  const std::vector<std::int32_t> indices{0, 2, 1, 1, 1, 0, 1}, out_indices{0, 1, 0, 1, 1, 1, 0};
+  const auto sum = [](const std::vector<Count>& starts, const std::vector<std::int32_t>& ends,
+                      const std::vector<float>& in) {
+    std::vector<float> out(starts.size() - 1);
+    sum_over_edges({.edges = {.rows = std::ssize(out), .indptr = starts.data(), .indices = ends.data()},
+                    .cols = 1,
+                    .in = in.data(),
+                    .skips_loops = true,
+                    .out = out.data()},
+                   kCpu);
+    return out;
+  };
+  EXPECT_THAT(sum(indptr, indices, {5, 2, 8}), testing::ElementsAre(10, 5));
+  EXPECT_EQ(sum(indptr, indices, {5, NAN, 8})[1], 5);
+  EXPECT_THAT(sum(out_indptr, out_indices, {3, 4}), testing::ElementsAre(4, 3, 3)) << "the transpose";
+}
+
 TEST(JoinSums, PutsRowsBesideTheSumsOfTheirNeighbors) {
   const Pairs pairs = random_pairs(40, 24, 300, 2);
   const Lists lists = pairs.sorted(), out_edges = transposed(lists, 40);

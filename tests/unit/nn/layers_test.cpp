@@ -268,6 +268,32 @@ TEST(GcnLayer, ScalesASampledNeighborhoodToTheWhole) {
   EXPECT_FLOAT_EQ(out.item<float>(), w * (3.0f * 5.0f / 2.0f + 8.0f / 4.0f));  // d = 4 and 1
 }
 
+TEST(GcnLayer, SumsNoLoopsThatItWouldHaveToTakeAwayAgain) {
+  std::vector<std::int32_t> of_first(100000, 0);  // node 0 wrote to itself
+  of_first.push_back(1);
+  of_first.push_back(2);
+  OwnedBlock block = test::block_of({of_first, {0}}, 3);
+  block.in_degrees[0] = 2;
+  block.in_degrees[1] = 1;
+  const auto model = single_layer("gcn", 1, 1);
+  const double w = model->named_parameters()["convs.0.lin.weight"].item<double>();
+  const double third = 1 / std::sqrt(3.0), half = 1 / std::sqrt(2.0);
+  const double expected = w * third * (8 * third + 5 * half - 4);
+  float rows[] = {8.0f, 5.0f, -4.0f};
+  at::Tensor x = at::from_blob(rows, {3, 1}).clone().requires_grad_(true);
+  const at::Tensor out = model->forward_layer(0, x, block.view(), {});
+  EXPECT_NEAR(out.detach()[0].item<double>(), expected, 1e-5);
+  out.select(0, 0).sum().backward();
+  EXPECT_NEAR(x.grad()[0].item<double>(), w / 3, 1e-5);
+  EXPECT_NEAR(x.grad()[1].item<double>(), w * third * half, 1e-5);
+
+  const std::vector<float> weights(of_first.size() + 1, 0.1f);
+  sampling::Block weighted = block.view();
+  weighted.edge_weights = weights.data();
+  const c10::NoGradGuard no_grad;
+  EXPECT_NEAR(model->forward_layer(0, x, weighted, {})[0].item<double>(), expected, 1e-5);
+}
+
 TEST(Layers, MapFirstOrSumFirstAlike) {
   for (const char* kind : {"sage", "gcn", "gin"}) {
     const OwnedBlock owned = random_block({.num_dst = 200, .num_src = 210, .max_degree = 30, .seed = 4});

@@ -120,7 +120,8 @@ def refuse_forks() -> None:
 
     raise InputError(
         "this process was forked from one that uses Strata",
-        "Loaders need no worker processes (num_workers=0); start others with torch.multiprocessing's spawn method.",
+        "Make the graph in the forked process only, or start it by torch.multiprocessing's spawn method, which graphs can be handed "
+        "to. Loaders need no worker processes: num_workers=0.",
     )
 
 
@@ -158,7 +159,8 @@ def not_for_other_processes(what: str) -> Exception:
 
     return InputError(
         f"{what} cannot be sent to another process",
-        "Loaders need no worker processes (num_workers=0); a process that is a rank of its own loads the graph itself.",
+        "Hand on a graph of one rank, of which the other process makes its own and its loaders, or what strata.load() takes. "
+        "Loaders need no worker processes: num_workers=0.",
     )
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 from collections.abc import Iterable, Sequence
@@ -21,6 +22,23 @@ if TYPE_CHECKING:
     import torch
 
 _numbers = itertools.count()
+
+# What scripts of PyG and DGL ask graphs for, and where a graph of Strata has it.
+_ELSEWHERE = {
+    "x": "graph.features[ids] has rows, and batches have x",
+    "y": "graph.labels[ids] has labels, and batches have y",
+    "edge_index": "graph.in_edges(ids) has neighbor lists, and batches have edge_index",
+    "edge_attr": "graph.in_edges(ids).edge_ids are rows of a tensor of your own, and so is batch.e_id",
+    "edge_weight": "graph.in_edges(ids).weights has them",
+    "train_mask": 'graph.nodes("train") has the ids, and loaders take input_nodes="train"',
+    "val_mask": 'graph.nodes("valid") has the ids, and loaders take input_nodes="valid"',
+    "test_mask": 'graph.nodes("test") has the ids, and loaders take input_nodes="test"',
+    "num_node_features": "graph.num_features has it",
+}
+_NAMES_OF_DGL = (
+    "ndata edata srcdata dstdata number_of_nodes number_of_edges in_degrees edges int long to device idtype local_scope formats "
+    "create_formats_ pin_memory_ is_homogeneous is_block"
+).split()
 
 
 class InEdges(NamedTuple):
@@ -91,6 +109,7 @@ class Graph:
 
     def __init__(self, core: _core.Graph) -> None:
         self._core = core
+        self._again: functools.partial[Graph] | None = None  # makes it in another process; None: from what it holds
         self._number = next(_numbers)
         register(self)
 
@@ -107,13 +126,52 @@ class Graph:
     def close(self) -> None:
         """Closes the graph's loaders and gives the memory back. Collective. Batches that are in use stay."""
         refuse_forks()
-        self._core.close()
+        if "_core" in vars(self):
+            self._core.close()
 
     def __reduce__(self) -> Any:
-        raise not_for_other_processes("a graph")
+        """Another process makes the graph again, when it first uses it: from its source, or from tensors in shared memory."""
+        if self._again is None:
+            self._again = functools.partial(from_tensors, **self._arguments())
+        return _to_be_made, (self._again,)
+
+    def _arguments(self) -> dict[str, Any]:
+        """Those of from_tensors() that make this graph."""
+        import torch
+
+        if process().size > 1:
+            raise not_for_other_processes("a graph that several ranks made of tensors")
+        nodes = torch.arange(self.num_nodes)
+        found = self.in_edges(nodes)
+        edge_index = torch.stack([torch.from_numpy(found.sources), nodes.repeat_interleave(torch.from_numpy(found.counts))])
+        weights = None if found.weights is None else torch.from_numpy(found.weights)
+        if found.edge_ids is not None:
+            order = torch.from_numpy(found.edge_ids).argsort()
+            edge_index, weights = edge_index[:, order], None if weights is None else weights[order]
+        return {
+            "edge_index": edge_index,
+            "x": self.features[:].cpu() if self.num_features else None,
+            "y": self.labels[:].cpu() if self._core.has_labels else None,
+            "edge_weight": weights,
+            "num_nodes": self.num_nodes,
+        } | {split: self.nodes(split) for split in _SPLITS}
 
     def __copy__(self) -> Graph:
         return self  # nothing of it changes; scripts of PyG give each loader a copy of the Data
+
+    def __deepcopy__(self, memo: Any) -> Graph:
+        return self
+
+    if not TYPE_CHECKING:  # so that mypy finds what is missing
+
+        def __getattr__(self, name: str) -> Any:
+            mine = vars(self)
+            if name.startswith("_") and not name.startswith("__") and "_again" in mine and "_core" not in mine:  # of _to_be_made()
+                mine.update(vars(mine["_again"]()) | mine)
+                register(self)
+                return getattr(self, name)
+            where = "strata.dgl.DGLGraph(graph) has DGL's names" if name in _NAMES_OF_DGL else _ELSEWHERE.get(name)
+            raise AttributeError(f"strata.Graph has no {name!r}" + (f": {where}" if where else ""), name=name, obj=self)
 
     @property
     def name(self) -> str:
@@ -186,9 +244,18 @@ class Graph:
         return self._core.plan()
 
     def __repr__(self) -> str:
+        if "_core" not in vars(self):
+            return "strata.Graph(to be made in this process)"
         if not self._core.is_open:
             return "strata.Graph(closed)"
         return f"strata.Graph({self.name!r}, nodes={self.num_nodes}, edges={self.num_edges}, features={self.num_features})"
+
+
+def _to_be_made(again: functools.partial[Graph]) -> Graph:
+    """A graph that its first use makes, once the process has been told its rank and its device. That use is collective."""
+    graph = Graph.__new__(Graph)
+    graph._again = again
+    return graph
 
 
 def _options(
@@ -212,7 +279,8 @@ def _options(
 
 
 def require_graph(graph: Any) -> None:
-    """TypeError for anything else than a Graph, such as one of another library."""
+    """TypeError for anything else than a Graph, such as one of another library; InputError in a process that was forked."""
+    refuse_forks()
     if not isinstance(graph, Graph):
         raise TypeError(f"the graph is {graph!r}; give one of strata.load(), from_tensors(), from_pyg(data), from_dgl(graph) ...")
 
@@ -244,12 +312,23 @@ def load(
         InputError: the source cannot be used. OutOfMemory: it does not fit.
     """
 
-
     def arguments() -> tuple[_core.GraphSource, _core.GraphOptions]:
         options = _options(edge_ids, weights, gpu_memory, replicate, halo_cache, fanouts, batch_size)
         return _core.GraphSource(os.fspath(source)), options
 
-    return Graph(_core.Graph.load(process(), *together(arguments)))
+    graph = Graph(_core.Graph.load(process(), *together(arguments)))
+    graph._again = functools.partial(
+        load,
+        source,
+        edge_ids=edge_ids,
+        weights=weights,
+        gpu_memory=gpu_memory,
+        replicate=replicate,
+        halo_cache=halo_cache,
+        fanouts=fanouts,
+        batch_size=batch_size,
+    )
+    return graph
 
 
 def from_tensors(

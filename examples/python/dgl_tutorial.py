@@ -6,8 +6,8 @@
     mpirun -n 4 python examples/python/dgl_tutorial.py --graph ogb:datasets/products
     python examples/python/dgl_tutorial.py --graph parts --spawn 4
 
-Layers are DGL's where DGL is installed, else torch_geometric's; `--layers strata` takes those of strata.nn. On GPUs where there
-are any, else on the CPU. `strata-train --config examples/dgl_tutorial.toml --graph parts` trains the same model.
+Layers are DGL's where DGL is installed and can use what there is, else torch_geometric's; `--layers strata` takes those of
+strata.dgl.nn. On GPUs where there are any, else on the CPU. `strata-train --config examples/dgl_tutorial.toml --graph parts` trains the same model.
 """
 
 import argparse
@@ -68,9 +68,9 @@ def layer_of(kind: str) -> tuple[Callable[[int, int], torch.nn.Module], Callable
 
         return (lambda i, o: SAGEConv(i, o, "mean")), (lambda layer, block, x: layer(block, x))
     if kind == "strata":
-        from strata.nn import SAGEConv
+        from strata.dgl.nn import SAGEConv as StrataConv
 
-        return SAGEConv, (lambda layer, block, x: layer(x, block))
+        return (lambda i, o: StrataConv(i, o, "mean")), (lambda layer, block, x: layer(block, x))
     from torch_geometric.nn import SAGEConv
 
     return SAGEConv, (lambda layer, block, x: layer((x, x[: block.num_dst]), block.edge_index, size=block.size))
@@ -78,10 +78,11 @@ def layer_of(kind: str) -> tuple[Callable[[int, int], torch.nn.Module], Callable
 
 def default_layers() -> str:
     try:
-        import dgl.nn  # noqa: F401
+        import dgl.nn
     except (ImportError, OSError):
         return "pyg"
-    return "dgl"
+    has_cuda = "+cu" in dgl.__version__  # as wheels with CUDA call themselves; that of PyPI has none
+    return "dgl" if has_cuda or not torch.cuda.is_available() else "pyg"
 
 
 class SAGE(torch.nn.Module):

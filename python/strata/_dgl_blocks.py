@@ -32,7 +32,15 @@ def dgl_block_of(block: Block) -> Any:
     dgl = import_dgl()
     # No edge ids: an edge's number is then its position in the lists, as in block.edge_ids.
     lists = (block.indptr, block.indices.to(block.indptr.dtype), block.indptr.new_empty(0))
-    made = dgl.create_block(("csc", lists), num_src_nodes=block.num_src, num_dst_nodes=block.num_dst)
+    try:
+        made = dgl.create_block(("csc", lists), num_src_nodes=block.num_src, num_dst_nodes=block.num_dst)
+    except dgl.DGLError as error:
+        if not block.indptr.is_cuda:
+            raise
+        raise InputError(
+            f"this DGL ({dgl.__version__}) makes no block on {block.indptr.device}: {str(error).splitlines()[-1]}",
+            'Wheels of DGL on PyPI have no CUDA. Give loaders blocks="strata" and take layers of strata.dgl.nn, or install a DGL with CUDA.',
+        ) from error
     made.srcdata[dgl.NID] = block.src_nodes
     made.dstdata[dgl.NID] = block.src_nodes[: block.num_dst]
     if block.edge_ids is not None:

@@ -234,8 +234,10 @@ def pin_memory_inplace(tensor: torch.Tensor) -> Any:
     return made
 
 
-def gather_pinned_tensor_rows(tensor: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-    """DGL's name: tensor[rows] on the GPU, of a tensor that pin_memory_inplace() registered."""
+def gather_pinned_tensor_rows(tensor: torch.Tensor | UnifiedTensor, rows: torch.Tensor) -> torch.Tensor:
+    """DGL's name: tensor[rows] on the GPU, of a tensor that pin_memory_inplace() registered, or of what that returned."""
+    if isinstance(tensor, UnifiedTensor):
+        return tensor[rows]
     _require_tensor(tensor)
     reference = _pinned.get(tensor.data_ptr())
     made: UnifiedTensor | None = None if reference is None else reference()

@@ -132,6 +132,32 @@ class Samplers(DglCase):
         self.assertFalse(torch.equal(one, other))
 
 
+    def test_that_return_something_else_are_named(self):
+        def kind(method, returned):
+            class Mine(dgl_names.BlockSampler):
+                pass
+
+            setattr(Mine, method, lambda self, *arguments, **options: returned)
+            return Mine(2)
+
+        frontier = dgl_names.sample_neighbors(self.graph, [1, 2], 2)
+        for method, returned, words in (
+            ("sample_frontier", None, "sample_frontier of Mine returned None; return a frontier"),
+            ("sample_frontier", dgl_names.to_block(frontier), "sample_frontier of Mine returned a Block; return a frontier"),
+            ("sample_frontier", frontier.edges(), "sample_frontier of Mine returned a tuple; return a frontier"),
+            ("sample_blocks", None, "sample_blocks of Mine returned None; return .input nodes, output nodes, list of blocks."),
+            ("sample_blocks", (1, 2), "sample_blocks of Mine returned a tuple; return .input nodes"),
+            ("sample_blocks", [None, None], "sample_blocks of Mine returned among its blocks None; return blocks"),
+            ("sample", None, "sample of Mine returned None; return .input nodes"),
+            ("sample", (1, 2, 3), "sample of Mine returned a tuple; return .input nodes"),
+            ("sample", (1, 2, [frontier]), "sample of Mine returned among its blocks a Frontier; return blocks"),
+        ):
+            with self.subTest(words), self.assertRaisesRegex(TypeError, words):
+                next(iter(self.loader(kind(method, returned))))
+        with self.assertRaisesRegex(TypeError, "to_block.. was given None; give a frontier"):
+            dgl_names.to_block(None)
+
+
 class Loaders(DglCase):
     def test_give_each_seed_once_in_an_order_of_the_epoch(self):
         for sampler in (dgl_names.NeighborSampler([2]), OwnSampler([2])):
@@ -276,6 +302,20 @@ class Frontiers(DglCase):
 
 
 class Blocks(DglCase):
+    def test_answer_to_names_of_graphs(self):
+        block = next(iter(self.loader(dgl_names.NeighborSampler([2])))).blocks[0]
+        self.assertIs(block.int().to(block.device), block)
+        self.assertIsNone(block.create_formats_())
+        self.assertEqual(block.num_nodes(), block.num_src_nodes() + block.num_dst_nodes())
+        self.assertTrue(torch.equal(block.in_degrees([1, 0]), block.in_degrees()[[1, 0]]))
+        self.assertTrue(torch.equal(block.out_degrees(), torch.bincount(block.edges()[0], minlength=block.num_src_nodes())))
+        with block.local_scope():
+            block.srcdata["h"] = block.dstdata["h"] = block.edata["h"] = 1
+        self.assertEqual([list(frame) for frame in (block.srcdata, block.dstdata, block.edata)], [["_ID"]] * 3)
+        for name, words in (("ndata", "srcdata"), ("update_all", "to_dgl")):
+            with self.assertRaisesRegex(AttributeError, f"Block has no '{name}': .*{words}"):
+                getattr(block, name)
+
     def test_move(self):
         block = next(iter(self.loader(dgl_names.NeighborSampler([2])))).blocks[0]
         self.assertIs(block.to(block.device), block)
@@ -289,6 +329,8 @@ class Blocks(DglCase):
         conv = SAGEConv(16, 4).to(strata.process().device)
         for input_nodes, output_nodes, blocks in self.loader(dgl_names.NeighborSampler([3])):
             self.assertEqual(conv(self.graph.features[input_nodes], blocks[0]).shape, (len(output_nodes), 4))
+        with self.assertRaisesRegex(strata.InputError, "SAGEConv: x is Block\n.*strata.dgl.nn"):
+            conv(blocks[0], self.graph.features[input_nodes])
 
     @unittest.skipIf(HAS_DGL, "DGL is installed")
     def test_say_that_dgl_is_missing(self):

@@ -22,7 +22,10 @@ Fanouts are in DGL's order: the first is that of the layer farthest from the see
 imported dgl; otherwise strata.dgl.Block, which layers of strata.nn and, by edge_index, of torch_geometric take.
 """
 
-from strata.dgl import dataloading, sampling
+from typing import TYPE_CHECKING
+
+from strata._missing import attributes_of
+from strata.dgl import dataloading, nn, sampling, utils
 from strata.dgl.blocks import EID, NID, Block, to_block
 from strata.dgl.dataloading import (
     BlockSampler,
@@ -32,6 +35,7 @@ from strata.dgl.dataloading import (
     NeighborSampler,
     NodeDataLoader,
 )
+from strata.dgl.graphs import DGLGraph
 from strata.dgl.sampling import Frontier, in_subgraph, sample_neighbors
 
 __all__ = [
@@ -39,6 +43,7 @@ __all__ = [
     "NID",
     "Block",
     "BlockSampler",
+    "DGLGraph",
     "DataLoader",
     "Frontier",
     "MultiLayerFullNeighborSampler",
@@ -47,7 +52,34 @@ __all__ = [
     "NodeDataLoader",
     "dataloading",
     "in_subgraph",
+    "nn",
     "sample_neighbors",
     "sampling",
     "to_block",
+    "utils",
 ]
+
+_LINKS = "Strata samples neighbors of nodes: give the ends of a batch of pairs, pairs.unique(), as indices, and score the pairs yourself"
+_TYPES = "graphs of Strata have one type of nodes and of edges: dgl.to_homogeneous(graph) before strata.from_dgl()"
+_BEFORE = "change the graph with DGL or PyG, and give strata.from_dgl(graph) or from_pyg(data) the result"
+
+if not TYPE_CHECKING:
+    __getattr__ = attributes_of(
+        __name__,
+        {
+            "graph": "strata.from_tensors(torch.stack((src, dst)), x, y, train=..., num_nodes=...) makes one",
+            "as_heterograph": "leave the call out: there is one kind of graphs",
+            "create_block": "to_block(Frontier((src, dst)), dst_nodes) makes one",
+            "data": "strata.load() reads data sets, and strata.from_dgl(graph) takes those of DGL",
+            "function": "message functions are DGL's, for block.to_dgl(); strata.dgl.nn has layers",
+            "distributed": 'strata.load("parts") is a graph of several machines; strata-partition build makes its parts',
+            "multiprocessing": "torch.multiprocessing hands graphs to processes that it spawns",
+            "seed": "loaders take ddp_seed, and sample_neighbors() outside of them torch.manual_seed()",
+            "random_walk": "derive from strata.NeighborChooser, or sample walks with DGL",
+        }
+        | dict.fromkeys(("heterograph", "DGLHeteroGraph", "HeteroGraphConv", "to_homogeneous"), _TYPES)
+        | dict.fromkeys(("EdgeDataLoader", "as_edge_prediction_sampler", "negative_sampler"), _LINKS)
+        | dict.fromkeys(
+            ("add_self_loop", "remove_self_loop", "add_reverse_edges", "to_bidirected", "to_simple", "node_subgraph", "reverse"), _BEFORE
+        ),
+    )

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import builtins
+import contextlib
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +13,7 @@ import torch
 from torch import Tensor
 
 from strata import loaders
+from strata.dgl.graphs import restored
 from strata.errors import InputError
 
 if TYPE_CHECKING:
@@ -53,19 +57,24 @@ class Block(loaders.Block):
         """True, as of DGL's blocks."""
         return True
 
-    def num_src_nodes(self) -> int:
+    def num_src_nodes(self) -> builtins.int:
         """Sources, of which the destinations are the first."""
         return self.num_src
 
-    def num_dst_nodes(self) -> int:
+    def num_dst_nodes(self) -> builtins.int:
         """Destinations."""
         return self.num_dst
 
-    def num_edges(self) -> int:
+    def num_edges(self) -> builtins.int:
         """Edges, from sources to destinations."""
-        return int(self.indices.numel())
+        return self.indices.numel()
+
+    def num_nodes(self) -> builtins.int:
+        """Sources and destinations together, as of DGL's blocks."""
+        return self.num_src + self.num_dst
 
     number_of_src_nodes, number_of_dst_nodes, number_of_edges = num_src_nodes, num_dst_nodes, num_edges
+    number_of_nodes = num_nodes
 
     def srcnodes(self) -> Tensor:
         """int64 [num_src]: local ids of the sources, 0, 1 ..."""
@@ -79,9 +88,44 @@ class Block(loaders.Block):
         """Two of int64 [E]: local ids of sources and destinations."""
         return self.edge_index[0], self.edge_index[1]
 
-    def in_degrees(self) -> Tensor:
-        """int64 [num_dst]: how many edges each destination has."""
-        return self.indptr.diff()
+    def in_degrees(self, v: Any = None) -> Tensor:
+        """int64 [n]: how many edges these destinations have, by default all of them."""
+        degrees = self.indptr.diff()
+        return degrees if v is None else degrees[torch.as_tensor(v, device=self.device)]
+
+    def out_degrees(self, u: Any = None) -> Tensor:
+        """int64 [n]: how many edges these sources have, by default all of them."""
+        degrees = torch.bincount(self.indices, minlength=self.num_src)
+        return degrees if u is None else degrees[torch.as_tensor(u, device=self.device)]
+
+    @property
+    def idtype(self) -> torch.dtype:
+        """int64, of all ids."""
+        return torch.int64
+
+    def int(self) -> Block:
+        """This block, whose ids stay int64."""
+        return self
+
+    long = int
+
+    def create_formats_(self) -> None:
+        """Does nothing: layers of strata.nn take the lists that there are."""
+
+    @contextlib.contextmanager
+    def local_scope(self) -> Iterator[None]:
+        """What is put into srcdata, dstdata and edata within it is gone after it."""
+        with restored(self.srcdata, self.dstdata, self.edata):
+            yield
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name in ("ndata", "nodes"):
+                where = "a block has those of its sources and of its destinations, such as srcdata and dstnodes()"
+            else:
+                where = "block.to_dgl() is a block of DGL's own, and dgl.nn's layers take it"
+            raise AttributeError(f"strata.dgl.Block has no {name!r}: {where}", name=name, obj=self)
 
     def to(self, device: Any) -> Block:
         """This block where it lies there already, else a copy."""
@@ -111,6 +155,8 @@ def to_block(frontier: Frontier, dst_nodes: Any = None, include_dst_in_src: bool
         dst_nodes: distinct ids, with all destinations of the frontier among them; by default the nodes that were asked for.
         include_dst_in_src: only True.
     """
+    if not hasattr(frontier, "dst_nodes"):
+        raise TypeError(f"to_block() was given {frontier!r}; give a frontier, such as that of sample_neighbors()")
     if not include_dst_in_src:
         raise InputError("include_dst_in_src=False is not possible", "Strata's blocks begin with their destinations.")
     if dst_nodes is None:

@@ -6,17 +6,19 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from strata import _arguments
+from strata._missing import attributes_of
 from strata._process import process
 from strata.dgl.blocks import NID, Block, to_block
+from strata.dgl.graphs import DGLGraph, check_device, graph_of
 from strata.dgl.sampling import Frontier, check_fanout, keyed, sample_neighbors
 from strata.errors import InputError
-from strata.graph import Graph, require_graph
+from strata.graph import Graph
 from strata.loaders import BlockBatch, NodeLoader, ids_of
 from strata.sm_split import SmSplit
 
@@ -51,11 +53,11 @@ class BlockSampler:
         self.feature_name = _one_name("prefetch_node_feats", prefetch_node_feats)
         self.label_name = _one_name("prefetch_labels", prefetch_labels)
 
-    def sample_frontier(self, block_id: int, g: Graph, seed_nodes: Tensor) -> Frontier:
+    def sample_frontier(self, block_id: int, g: Any, seed_nodes: Tensor) -> Frontier:
         """The edges of layer `block_id`, 0 being the farthest from the seeds, to `seed_nodes`, int64 [n] distinct ids."""
         raise NotImplementedError(f"{type(self).__name__} defines neither sample_frontier() nor sample_blocks()")
 
-    def sample_blocks(self, g: Graph, seed_nodes: Tensor, exclude_eids: Any = None) -> Any:
+    def sample_blocks(self, g: Any, seed_nodes: Tensor, exclude_eids: Any = None) -> Any:
         """The blocks of some seeds, the layer farthest from them first."""
         if exclude_eids is not None:
             raise InputError("exclude_eids is not possible", "Leave edges out in sample_frontier(): frontier.remove_edges(positions).")
@@ -64,17 +66,37 @@ class BlockSampler:
         blocks: list[Block] = []
         for layer in reversed(range(self.num_layers)):
             frontier = self.sample_frontier(layer, g, seed_nodes)
+            if not isinstance(frontier, Frontier):
+                raise _returned(self, "sample_frontier", frontier, "a frontier, such as that of sample_neighbors()")
             blocks.insert(0, to_block(frontier, seed_nodes))
             seed_nodes = blocks[0].src_nodes
         return blocks
 
-    def sample(self, g: Graph, seed_nodes: Tensor, exclude_eids: Any = None) -> tuple[Tensor, Tensor, list[Any]]:
+    def sample(self, g: Any, seed_nodes: Tensor, exclude_eids: Any = None) -> tuple[Tensor, Tensor, list[Any]]:
         """(input nodes, output nodes, blocks) of some seeds."""
         sampled = self.sample_blocks(g, seed_nodes, exclude_eids=exclude_eids)
         if isinstance(sampled, list):
-            return sampled[0].srcdata[NID] if sampled else seed_nodes, seed_nodes, sampled
-        input_nodes, output_nodes, blocks = sampled
+            sampled = None, seed_nodes, sampled
+        input_nodes, output_nodes, blocks = _checked(self, "sample_blocks", sampled)
+        if input_nodes is None:
+            input_nodes = blocks[0].srcdata[NID] if blocks else seed_nodes
         return input_nodes, output_nodes, blocks
+
+
+def _checked(sampler: BlockSampler, method: str, sampled: Any) -> Any:
+    """What a sampler of one's own returned; TypeError unless it is (input nodes, output nodes, blocks)."""
+    is_triple = isinstance(sampled, (tuple, list)) and len(sampled) == 3
+    if not is_triple or not isinstance(sampled[2], (tuple, list)):
+        raise _returned(sampler, method, sampled, "(input nodes, output nodes, list of blocks)")
+    for block in sampled[2]:
+        if not hasattr(block, "srcdata"):
+            raise _returned(sampler, method, block, "blocks, such as to_block() makes of frontiers", "among its blocks ")
+    return sampled
+
+
+def _returned(sampler: BlockSampler, method: str, found: Any, wanted: str, where: str = "") -> TypeError:
+    kind = "None" if found is None else f"{'an' if type(found).__name__[0] in 'aeiouAEIOU' else 'a'} {type(found).__name__}"
+    return TypeError(f"{method} of {type(sampler).__name__} returned {where}{kind}; return {wanted}")
 
 
 class NeighborSampler(BlockSampler):
@@ -117,7 +139,7 @@ class NeighborSampler(BlockSampler):
         self.prob = prob
         self.replace = replace
 
-    def sample_frontier(self, block_id: int, g: Graph, seed_nodes: Tensor) -> Frontier:
+    def sample_frontier(self, block_id: int, g: Any, seed_nodes: Tensor) -> Frontier:
         """`fanouts[block_id]` in-edges of each of the nodes."""
         return sample_neighbors(g, seed_nodes, self.fanouts[block_id], prob=self.prob, replace=self.replace)
 
@@ -164,7 +186,7 @@ class DataLoader:
     strata-train. A sampler of one's own is called between batches.
 
     Args:
-        graph: of strata.load() and its like.
+        graph: of strata.load() and its like, or a DGLGraph of one.
         indices: ids or a mask. Those of this rank, as scripts slice them, each rank with its own number of batches; with
             `use_ddp`, those of all ranks, which are dealt to them, and loops over the batches are then collective.
         graph_sampler: a NeighborSampler, or what was derived from BlockSampler.
@@ -178,7 +200,7 @@ class DataLoader:
 
     def __init__(
         self,
-        graph: Graph,
+        graph: Graph | DGLGraph,
         indices: Any,
         graph_sampler: BlockSampler,
         device: Any = None,
@@ -191,7 +213,7 @@ class DataLoader:
         blocks: str = "auto",
         **others: Any,
     ) -> None:
-        require_graph(graph)
+        self.graph = graph_of(graph)
         if not isinstance(graph_sampler, BlockSampler):
             raise InputError(
                 f"graph_sampler is a {type(graph_sampler).__name__}", "Derive it from strata.dgl.BlockSampler."
@@ -199,8 +221,8 @@ class DataLoader:
         if blocks not in ("auto", "dgl", "strata"):
             raise InputError(f"blocks={blocks!r} is not possible", 'Choose "auto", "dgl" or "strata".')
         _say_what_has_no_effect(others)
-        _check_device(device)
-        self.graph = graph
+        check_device(device)
+        self._given = graph  # what samplers of one's own are given
         self.graph_sampler = graph_sampler
         self._blocks = blocks
         self._options: dict[str, Any] = {
@@ -212,7 +234,7 @@ class DataLoader:
         self._epoch = 0
         self._own = not use_ddp
         self._loader: NodeLoader | None = None
-        self._ids = _ids(graph, indices)
+        self._ids = _ids(self.graph, indices)
         if isinstance(graph_sampler, NeighborSampler) and graph_sampler.runs_in_cpp():
             self._loader = self._loader_of(graph_sampler)
 
@@ -267,7 +289,7 @@ class DataLoader:
             input_id, scales = self._share(order, step)
             seeds = self._ids[input_id].to(process().device)
             with keyed(self.graph, self._seed, epoch, step, self._hops_with_transposes()):
-                input_nodes, output_nodes, blocks = self.graph_sampler.sample(self.graph, seeds)
+                input_nodes, output_nodes, blocks = _checked(self.graph_sampler, "sample", self.graph_sampler.sample(self._given, seeds))
             batch = BlockBatch(input_nodes, output_nodes, blocks)
             batch.loss_scale, batch.sum_scale = scales
             batch.input_id = input_id.to(seeds.device)
@@ -342,13 +364,10 @@ def _say_what_has_no_effect(others: dict[str, Any]) -> None:
             warnings.warn(f"{name} has no effect: batches are made by threads of C++, on the device", stacklevel=3)
 
 
-def _check_device(device: Any) -> None:
-    if device is None:
-        return
-    wanted = torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
-    have = torch.device(process().device)
-    if wanted.type != have.type or (wanted.type == "cuda" and wanted.index not in (None, have.index)):
-        raise InputError(
-            f"device={str(wanted)!r} is not this process's, {str(have)!r}",
-            'Leave it out; strata.init(device="cpu") before the first graph makes blocks lie on the CPU.',
-        )
+if not TYPE_CHECKING:
+    _LINKS = "give the ends of a batch of pairs, pairs.unique(), as indices of a DataLoader, and score the pairs yourself"
+    __getattr__ = attributes_of(
+        __name__,
+        dict.fromkeys(("EdgeDataLoader", "as_edge_prediction_sampler", "negative_sampler", "EdgeCollator"), _LINKS)
+        | dict.fromkeys(("ClusterGCNSampler", "ShaDowKHopSampler", "SAINTSampler"), "derive from BlockSampler"),
+    )

@@ -15,6 +15,7 @@ from torch import Tensor
 from strata import _arguments, _core
 from strata._arrays import current_stream, ids_array, to_torch
 from strata.dgl.blocks import EID, Block
+from strata.dgl.graphs import DGLGraph, graph_of
 from strata.errors import InputError
 from strata.graph import Graph, require_graph
 from strata.loaders import block_of
@@ -126,7 +127,7 @@ def keyed(graph: Graph, seed: int, epoch: int, step: int, hops_with_transposes: 
 
 
 def sample_neighbors(
-    g: Graph,
+    g: Graph | DGLGraph,
     nodes: Any,
     fanout: int | None,
     edge_dir: str = "in",
@@ -149,6 +150,7 @@ def sample_neighbors(
         replace: whether an edge may be chosen several times.
         copy_ndata, copy_edata, output_device: without effect.
     """
+    g = graph_of(g)
     if edge_dir != "in":
         raise InputError(f"edge_dir={edge_dir!r} is not possible", "Strata keeps in-edges: load the reversed graph.")
     if exclude_edges is not None:
@@ -164,7 +166,7 @@ def sample_neighbors(
     return Frontier.of_block(Block.of(block_of(batch.blocks[0], to_torch(batch.nodes))), nodes)
 
 
-def in_subgraph(graph: Graph, nodes: Any, **others: Any) -> Frontier:
+def in_subgraph(graph: Graph | DGLGraph, nodes: Any, **others: Any) -> Frontier:
     """All in-edges of some nodes."""
     for name, value in others.items():
         if name not in ("relabel_nodes", "store_ids", "output_device"):

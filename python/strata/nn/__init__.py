@@ -17,6 +17,7 @@ All of them take the edges as
 x is float32 or bfloat16, on the CPU or a GPU; sums are made in float32. Sums take a node's edges in their order: results
 have the same bits in every run. torch.compile takes the layers without a graph break. Under torch.autocast they give what it
 is set to, bfloat16 or float16, and x may be float16.
+Layers with DGL's arguments, which are called as layer(block, x), are those of strata.dgl.nn.
 """
 
 from strata.nn.edges import EdgeLists

@@ -99,7 +99,10 @@ def _checked_rows(layer: str, name: str, rows: Any, columns: int | None) -> Tens
     """The rows as float32 or bfloat16; under autocast layers are given what the ones before them made."""
     if not isinstance(rows, Tensor) or rows.dim() != 2:
         kind = f"a tensor of shape {list(rows.shape)}" if isinstance(rows, Tensor) else type(rows).__name__
-        raise InputError(f"{layer}: {name} is {kind}", "Give [nodes, columns], or a pair of them for sources and destinations.")
+        remedy = "Give [nodes, columns], or a pair of them for sources and destinations."
+        if isinstance(rows, (Block, EdgeLists)):
+            remedy = "Swap the arguments: layer(x, block). Layers of strata.dgl.nn take DGL's order, layer(block, x)."
+        raise InputError(f"{layer}: {name} is {kind}", remedy)
     if rows.dtype == torch.float16 and torch.is_autocast_enabled(rows.device.type):
         rows = rows.float()
     if rows.dtype not in _DTYPES:

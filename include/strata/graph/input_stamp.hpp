@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
-#include <vector>
+#include <optional>
 
 #include "strata/graph/read_graph.hpp"
 #include "strata/graph/source.hpp"
@@ -14,8 +14,9 @@ namespace strata::graph {
 /// how large and how old, also behind links.
 class InputStamp {
  public:
-  /// Looks at all files below the input's folder, at `files`, and at a file that says which part each node is
-  /// in. Generated graphs have none of their own.
+  /// Looks at the files that the input's format names, at `files`, and at a file that says which part each
+  /// node is in. Whatever else lies in the input's folder may change, such as a log. Generated graphs have no
+  /// files of their own.
   explicit InputStamp(const Source& source, const NodeFiles& files = {},
                       const std::filesystem::path& parts_file = {});
 
@@ -28,11 +29,10 @@ class InputStamp {
     std::int64_t bytes = 0, seconds = 0, nanoseconds = 0;
     bool operator==(const Stamp&) const = default;
   };
-  using Stamps = std::map<std::filesystem::path, Stamp>;
-  Stamps look() const;
+  static std::optional<Stamp> look(const std::filesystem::path& file);  ///< nothing if there is none
+  void add(const std::filesystem::path& file);
 
-  std::vector<std::filesystem::path> places_;
-  Stamps stamps_;
+  std::map<std::filesystem::path, Stamp> stamps_;
 };
 
 /// Throws InputError once if an array of an input got shorter since it was mapped, which then reads as zeros.

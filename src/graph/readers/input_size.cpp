@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "readers/files_below.hpp"
+#include "readers/input_files.hpp"
 #include "readers/numpy/number_types.hpp"
 #include "readers/parquet/table_roles.hpp"
 #include "readers/text/fields.hpp"
@@ -281,7 +281,7 @@ void measure_dataset(const DatasetSource& source, InputSize& size) {
     case Format::graphbolt:
     case Format::dgl_chunked:
       std::int64_t bytes = 0;
-      for (const fs::path& file : files_below(source.place)) {
+      for (const fs::path& file : dataset_files(source)) {
         if (is_about_nodes(file))
           add_node_file(file, size);
         else

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
-#include "readers/files_below.hpp"
+#include "readers/input_files.hpp"
 #include "strata/graph/dataset_source.hpp"
 #include "strata/util/error.hpp"
 
@@ -21,38 +21,36 @@ namespace fs = std::filesystem;
 }  // namespace
 
 InputStamp::InputStamp(const Source& source, const NodeFiles& files, const fs::path& parts_file) {
-  if (const DatasetSource* const dataset = source.dataset()) places_.push_back(dataset->place);
+  if (const DatasetSource* const dataset = source.dataset())
+    for (const fs::path& file : dataset_files(*dataset)) add(file);
   if (const auto parts = source.parts())
-    if (const auto* const directory = std::get_if<fs::path>(&*parts)) places_.push_back(*directory);
+    if (const auto* const directory = std::get_if<fs::path>(&*parts))
+      for (const fs::path& file : partition_files(*directory)) add(file);
   for (const fs::path& file :
        {files.features, files.labels, files.train, files.valid, files.test, parts_file})
-    if (!file.empty()) places_.push_back(file);
-  stamps_ = look();
+    if (!file.empty()) add(file);
 }
 
-InputStamp::Stamps InputStamp::look() const {
-  Stamps stamps;
-  for (const fs::path& place : places_) {
-    for (const fs::path& file : files_below(place)) {
-      struct stat status {};
-      if (::stat(file.c_str(), &status) != 0) continue;
-      stamps[file] = {.device = status.st_dev,
-                      .file = status.st_ino,
-                      .bytes = status.st_size,
-                      .seconds = status.st_mtim.tv_sec,
-                      .nanoseconds = status.st_mtim.tv_nsec};
-    }
-  }
-  return stamps;
+void InputStamp::add(const fs::path& file) {
+  if (const auto stamp = look(file)) stamps_[file] = *stamp;
+}
+
+std::optional<InputStamp::Stamp> InputStamp::look(const fs::path& file) {
+  struct stat status {};
+  if (::stat(file.c_str(), &status) != 0) return std::nullopt;
+  return Stamp{.device = status.st_dev,
+               .file = status.st_ino,
+               .bytes = status.st_size,
+               .seconds = status.st_mtim.tv_sec,
+               .nanoseconds = status.st_mtim.tv_nsec};
 }
 
 void InputStamp::require_unchanged() const {
   refuse_truncated_inputs();
-  const Stamps now = look();
   for (const auto& [file, stamp] : stamps_) {
-    const auto found = now.find(file);
-    if (found == now.end()) refuse_changed(file, "went away");
-    if (found->second != stamp) refuse_changed(file, "changed");
+    const auto now = look(file);
+    if (!now) refuse_changed(file, "went away");
+    if (*now != stamp) refuse_changed(file, "changed");
   }
 }
 

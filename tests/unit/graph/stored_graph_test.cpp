@@ -384,9 +384,9 @@ TEST(InputStamps, NoticeWhatChangesBehindLinks) {
   const test::TemporaryFolder folder;
   namespace fs = std::filesystem;
   for (const char* const name : {"set", "elsewhere", "a"}) fs::create_directory(folder / name);
+  write_text(folder / "set/metadata.yaml", "{a: [{path: data/labels.csv}, {path: edges.npy}]}");
   write_text(folder / "elsewhere/labels.csv", "a");
   fs::create_directory_symlink(folder / "elsewhere", folder / "set/data");
-  fs::create_directory_symlink(folder / "set", folder / "elsewhere/back");
   const Source source("graphbolt:" + (folder / "set").string());
   const InputStamp below(source);
   below.require_unchanged();
@@ -402,6 +402,59 @@ TEST(InputStamps, NoticeWhatChangesBehindLinks) {
   fs::remove(folder / "set/edges.npy");
   fs::create_symlink(folder / "a/two", folder / "set/edges.npy");
   test::expect_error<InputError>([&] { linked.require_unchanged(); }, {"set/edges.npy changed"});
+}
+
+struct StampedFormat {
+  const char* prefix;
+  std::vector<std::string> read, other;
+};
+
+TEST(InputStamps, NoticeFilesThatAreReadAndNoneBesideThem) {
+  const std::vector<StampedFormat> formats{
+      {"npy:", {"edge_index.npy", "num_nodes.npy", "x.npy", "val.npy"}, {"build.log", "old.npy"}},
+      {"ogb:",
+       {"raw/edge.csv.gz", "raw/num-node-list.csv", "raw/node-label.npz", "split/time/valid.csv.gz"},
+       {"raw/build.log", "split/time/notes.csv", "mapping/labels.csv.gz"}},
+      {"igb:",
+       {"processed/paper/node_feat.npy", "processed/paper/node_label_2K.npy",
+        "processed/paper__cites__paper/edge_index.npy"},
+       {"processed/paper/info.txt", "processed/log"}},
+      {"graphbolt:", {"metadata.yaml", "data/edges.npy", "data/feat.npy"}, {"data/log", "metadata.json"}},
+      {"dgl:", {"metadata.json", "data/edges.npy", "data/feat.npy"}, {"data/log", "metadata.yaml"}},
+      {"parquet:", {"edges-0.parquet", "edges-1.parquet", "nodes.parquet"}, {"other.parquet", "log"}},
+      {"", {"manifest.json", "part-00000.h5", "part-00001.h5"}, {"train.log", "part-00007.h5", "old.h5"}}};
+  for (const StampedFormat& format : formats) {
+    const test::TemporaryFolder folder;
+    const auto write = [&](const std::string& file, const std::string& text) {
+      std::filesystem::create_directories((folder / file).parent_path());
+      write_text(folder / file, text);
+    };
+    for (const auto* files : {&format.read, &format.other})
+      for (const std::string& file : *files)
+        write(file, file.starts_with("metadata.") ? R"({"a": [{"path": "data/edges.npy"}, "data/feat.npy"]})"
+                                                  : "a");
+    const Source source(format.prefix + folder.path().string());
+    const InputStamp stamp(source);
+    for (const std::string& file : format.other) write(file, "another text");
+    for (const char* const file : {"run.log", "parts/.out.partial-a/part-00000.h5"}) write(file, "new");
+    EXPECT_NO_THROW(stamp.require_unchanged()) << format.prefix;
+    for (const std::string& file : format.read) {
+      const InputStamp before(source);
+      std::filesystem::last_write_time(
+          folder / file, std::filesystem::last_write_time(folder / file) - std::chrono::hours(1));
+      test::expect_error<InputError>([&] { before.require_unchanged(); },
+                                     {file, "changed while it was read"});
+    }
+  }
+}
+
+TEST(InputStamps, EndForMetadataWithoutEnd) {
+  const test::TemporaryFolder folder;
+  write_text(folder / "edges.npy", "a");
+  write_text(folder / "metadata.yaml", "first: edges.npy\na: &a\n  b: *a\n  c: [*a, *a, *a]\n");
+  const InputStamp stamp(Source("graphbolt:" + folder.path().string()));
+  write_text(folder / "edges.npy", "ab");
+  test::expect_error<InputError>([&] { stamp.require_unchanged(); }, {"edges.npy changed"});
 }
 
 TEST(InputStamps, LookAtTheFileOfParts) {

@@ -137,5 +137,50 @@ class Package(e2e.Case):
             self.assertRegex(done.stderr, r'is a model own, not sage\s+Call the program that trained it')
 
 
+class Pack(e2e.Case):
+    """launch/pack replaces its own packs, and removes nothing else. Builds and installs nothing here."""
+
+    def setUp(self):
+        super().setUp()
+        self.root = self.folder / 'root'
+        shutil.copytree(e2e.REPOSITORY / 'launch', self.root / 'launch')
+        for file in ('docs/clusters.md', 'LICENSE'):
+            (self.root / file).parent.mkdir(exist_ok=True)
+            shutil.copy(e2e.REPOSITORY / file, self.root / file)
+        (self.root / 'launch/build').write_text('#!/bin/sh\n')
+        cmake = self.folder / 'venv/bin/cmake'
+        cmake.parent.mkdir(parents=True)
+        cmake.write_text('#!/bin/sh\nmkdir -p "$4/bin" "$4/libexec"\n')   # --install BUILD --prefix FOLDER
+        cmake.chmod(0o755)
+
+    def pack(self, target, expect=0):
+        done = self.run_program([self.root / 'launch/pack', '--preset', 'cpu', target], STRATA_PYTHON_ENV=str(self.folder / 'venv'))
+        self.assertEqual(done.returncode, expect, done.stderr + done.stdout)
+        self.assertEqual(list(self.folder.rglob('.strata-pack.*')), [], 'a temporary folder is left')
+        return done
+
+    def test_makes_folders_above_it_and_replaces_an_earlier_pack(self):
+        target = self.folder / 'not/yet/there'
+        self.pack(target)
+        (target / 'from_before').touch()
+        self.pack(target)
+        self.assertFalse((target / 'from_before').exists())
+        self.assertTrue((target / 'env.sh').exists() and (target / 'strata-run').exists())
+        empty = self.folder / 'empty'
+        empty.mkdir()
+        self.pack(empty)
+        self.assertTrue((empty / 'env.sh').exists())
+
+    def test_refuses_folders_of_others(self):
+        mine, file = self.folder / 'mine', self.folder / 'file'
+        mine.mkdir()
+        (mine / 'env.sh').write_text('export MINE=1\n')   # the name of a file in a pack
+        file.write_text('mine')
+        for target in (mine, file, self.root, self.root / 'launch', self.root / 'launch' / '..' / 'docs'):
+            before = sorted(self.folder.rglob('*'))
+            self.assertIn('no earlier pack', self.pack(target, expect=1).stderr)
+            self.assertEqual(sorted(self.folder.rglob('*')), before)
+
+
 if __name__ == '__main__':
     e2e.main()

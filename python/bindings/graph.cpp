@@ -94,7 +94,10 @@ template <typename Translate>
 nb::object translated(const HostIdArray& ids, Translate translate) {
   auto* const out = new std::vector<NodeId>(ids.size());
   const nb::capsule owner(out, [](void* p) noexcept { delete static_cast<std::vector<NodeId>*>(p); });
-  translate(std::span(ids.data(), ids.size()), out->data());
+  {
+    const nb::gil_scoped_release guard;
+    translate(std::span(ids.data(), ids.size()), out->data());
+  }
   return array_of(out->data(), {std::ssize(*out)}, {}, owner).cast(nb::rv_policy::reference);
 }
 
@@ -115,12 +118,18 @@ nb::object labels_of(const Graph& graph, const HostIdArray& ids) {
   const std::span nodes(ids.data(), ids.size());
   if (!graph.manifest().multi_label) {
     std::vector<std::int64_t> labels(nodes.size());
-    graph.labels(nodes, labels.data());
+    {
+      const nb::gil_scoped_release guard;
+      graph.labels(nodes, labels.data());
+    }
     return array_with(std::move(labels));
   }
   const Count classes = graph.manifest().num_classes;
   std::vector<float> sets(nodes.size() * static_cast<std::size_t>(classes));
-  graph.label_sets(nodes, sets.data());
+  {
+    const nb::gil_scoped_release guard;
+    graph.label_sets(nodes, sets.data());
+  }
   return array_with(std::move(sets), {std::ssize(nodes), classes});
 }
 
@@ -150,13 +159,8 @@ nb::object keyed_numbers_of(const Graph& graph, const HostIdArray& nodes, const 
   return array_with(std::move(numbers));
 }
 
-nb::object nodes_of(Graph& graph, const std::string& split, nb::handle self) {
-  const auto which = enum_value<loader::Split>(split, "split");
-  std::span<const NodeId> nodes;
-  {
-    const nb::gil_scoped_release guard;
-    nodes = graph.nodes_of(which);
-  }
+nb::object nodes_of(const Graph& graph, const std::string& split, nb::handle self) {
+  const std::span<const NodeId> nodes = graph.nodes_of(enum_value<loader::Split>(split, "split"));
   return array_of(nodes.data(), {std::ssize(nodes)}, {}, self).cast(nb::rv_policy::reference);
 }
 
@@ -224,12 +228,13 @@ void bind_graph(nb::module_& module) {
       .def_prop_ro("has_labels", field(&graph::Manifest::has_labels))
       .def_prop_ro("multi_label", field(&graph::Manifest::multi_label))
       .def_prop_ro("is_open", &Graph::is_open)
+      .def_prop_ro("is_renumbered", &Graph::is_renumbered)
       .def(
           "nodes_of",
           [](nb::handle self, const std::string& split) {
-            return nodes_of(nb::cast<Graph&>(self), split, self);
+            return nodes_of(nb::cast<const Graph&>(self), split, self);
           },
-          "split"_a, "int64 [n]: global ids of a split. The first call for a split is collective.")
+          "split"_a, "int64 [n]: global ids of a split.")
       .def("gather_features", &gather_features, "ids"_a, "rows"_a.noconvert(), "stream"_a,
            "Fills float32 [n, features] on the process's device. Collective on several machines.")
       .def(
@@ -240,7 +245,7 @@ void bind_graph(nb::module_& module) {
           "ids"_a)
       .def(
           "global_ids",
-          [](Graph& g, const HostIdArray& ids) {
+          [](const Graph& g, const HostIdArray& ids) {
             return translated(ids, [&](auto from, NodeId* to) { g.global_ids(from, to); });
           },
           "original_ids"_a)

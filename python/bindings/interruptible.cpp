@@ -31,15 +31,17 @@ struct Interruptible::Left {
 };
 
 /// Never freed, because its thread may be at work when everything else ends.
-Interruptible::Left& Interruptible::left() {
-  static Left& left = *new Left;
+std::shared_ptr<Interruptible::Left>& Interruptible::left() {
+  static auto& left = *new std::shared_ptr<Left>;
   return left;
 }
 
 void Interruptible::finish_left() {
-  if (!left().work) return;
-  await(left().done);
-  left() = {};
+  // Several of Python's threads may wait for the same work.
+  const std::shared_ptr<Left> waited_for = left();
+  if (!waited_for) return;
+  await(waited_for->done);
+  if (left() == waited_for) left().reset();
 }
 
 void Interruptible::run(std::shared_ptr<Interruptible> work) {
@@ -53,15 +55,16 @@ void Interruptible::run(std::shared_ptr<Interruptible> work) {
   try {
     await(done);
   } catch (...) {
-    left() = {.work = std::move(work), .done = std::move(done)};
+    left() = std::make_shared<Left>(Left{.work = std::move(work), .done = std::move(done)});
     throw;
   }
 }
 
 bool Interruptible::await_left(int milliseconds) {
-  if (!left().work) return true;
-  if (!ends_within(left().done, std::chrono::milliseconds(milliseconds))) return false;
-  left() = {};
+  const std::shared_ptr<Left> waited_for = left();
+  if (!waited_for) return true;
+  if (!ends_within(waited_for->done, std::chrono::milliseconds(milliseconds))) return false;
+  left().reset();
   return true;
 }
 

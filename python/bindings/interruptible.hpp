@@ -31,7 +31,7 @@ class Interruptible {
 
  private:
   struct Left;
-  static Left& left();
+  static std::shared_ptr<Left>& left();  // read and written with the GIL; null: none
 };
 
 /// What `function` returns or throws. It runs without the GIL on a thread whose GPU is `device`, and owns all

@@ -110,6 +110,8 @@ Graph::Graph(std::shared_ptr<Runtime> runtime, store::MachineGraph graph)
   }
   if (manifest().feature_cols > 0)
     fetcher_.emplace(graph_->features(), runtime_->device(), exchange, runtime_->caller_pool());
+  valid_nodes_ = gather_nodes(graph_->valid_nodes());
+  test_nodes_ = gather_nodes(graph_->test_nodes());
 }
 
 const store::MachineGraph& Graph::stored() const {
@@ -117,15 +119,24 @@ const store::MachineGraph& Graph::stored() const {
   throw Error("this graph was closed", "Load it again, or close it later.");
 }
 
-std::span<const NodeId> Graph::nodes_of(Split split) {
-  const store::MachineGraph& graph = stored();
-  if (split == Split::train) return graph.train_nodes();
-  auto& nodes = nodes_[static_cast<std::size_t>(split)];
-  if (!nodes) nodes = gather_nodes(split == Split::valid ? graph.valid_nodes() : graph.test_nodes());
-  return *nodes;
+std::span<const NodeId> Graph::nodes_of(Split split) const {
+  const std::span<const NodeId> train_nodes = stored().train_nodes();  // throws if the graph was closed
+  return split == Split::train ? train_nodes : split == Split::valid ? valid_nodes_ : test_nodes_;
 }
 
-/// Of all machines, in the order of their original ids.
+bool Graph::is_renumbered() const {
+  const IdSpan& original_ids = stored().host_view().original_ids;
+  const Count num_nodes = stored().host_view().num_nodes;
+  const std::lock_guard lock(mutex_);
+  if (!is_renumbered_) {
+    NodeId v = 0;
+    while (v < num_nodes && original_ids[v] == v) ++v;
+    is_renumbered_ = v < num_nodes;
+  }
+  return *is_renumbered_;
+}
+
+/// Of all machines, in the order of their original ids. Collective.
 std::vector<NodeId> Graph::gather_nodes(std::span<const NodeId> of_machine) const {
   std::string mine;
   if (runtime_->machine().rank() == 0)
@@ -156,8 +167,9 @@ void Graph::original_ids(std::span<const NodeId> ids, NodeId* out) const {
   std::ranges::transform(ids, out, [&](NodeId id) { return original[id]; });
 }
 
-void Graph::global_ids(std::span<const NodeId> original_ids, NodeId* out) {
+void Graph::global_ids(std::span<const NodeId> original_ids, NodeId* out) const {
   check_ids(original_ids, {});
+  const std::lock_guard lock(mutex_);
   if (global_of_.empty()) {
     const store::GraphView& view = stored().host_view();
     global_of_.resize(static_cast<std::size_t>(view.num_nodes));
@@ -180,6 +192,7 @@ void Graph::gather_features(const NodeId* ids, Count count, float* out, const cu
 }
 
 void Graph::add_reader(const std::shared_ptr<GraphReader>& reader) {
+  const std::lock_guard lock(mutex_);
   std::erase_if(readers_, [](const auto& entry) { return entry.second.expired(); });
   std::erase_if(lone_readers_, [](const auto& weak) { return weak.expired(); });
   if (reader->is_alone())
@@ -190,19 +203,24 @@ void Graph::add_reader(const std::shared_ptr<GraphReader>& reader) {
 
 /// Ranks may have dropped different ones by now, because Python collects what is not used when it likes.
 void Graph::close_readers() {
-  for (const auto& weak : lone_readers_)
+  std::vector<std::weak_ptr<GraphReader>> alone;
+  std::map<Count, std::weak_ptr<GraphReader>> shared;
+  {
+    const std::lock_guard lock(mutex_);
+    alone.swap(lone_readers_);
+    shared.swap(readers_);
+  }
+  for (const auto& weak : alone)
     if (const auto reader = weak.lock()) reader->close();
-  lone_readers_.clear();
   std::map<Count, std::shared_ptr<GraphReader>> mine;
   std::string numbers;
-  for (const auto& [number, weak] : readers_) {
+  for (const auto& [number, weak] : shared) {
     auto reader = weak.lock();
     if (!reader) continue;
     reader->end();
     numbers.append(reinterpret_cast<const char*>(&number), sizeof number);
     mine.emplace(number, std::move(reader));
   }
-  readers_.clear();
   std::map<Count, int> ranks_with;
   for (const std::string& blob : runtime_->communicator().all_gather(numbers)) {
     for (std::size_t i = 0; i < blob.size(); i += sizeof(Count)) {

@@ -2,6 +2,7 @@
 #include "strata/loader/neighbor_sampler.hpp"
 
 #include <algorithm>
+#include <mutex>
 #include <utility>
 
 #include "batch_copier.hpp"
@@ -32,6 +33,7 @@ struct NeighborSampler::State {
   BatchCopier copier;
   std::unique_ptr<sampling::MiniBatchSampler> sampler;
   cuda::Event copied;  // out of the sampler's memory
+  std::mutex mutex;    // of the call under way
 
   State(std::shared_ptr<Graph> g, const sampling::SamplerOptions& o)
       : graph(std::move(g)),
@@ -61,6 +63,7 @@ struct NeighborSampler::State {
 
   std::shared_ptr<const NodeBatch> sample(std::span<const NodeId> nodes, const BatchKey& key,
                                           const cuda::Stream& stream) {
+    const std::lock_guard lock(mutex);
     const cuda::DeviceGuard guard(graph->runtime().device());
     graph->stored();  // throws if it was closed
     stream.wait(copied);

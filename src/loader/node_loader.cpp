@@ -5,8 +5,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <optional>
-#include <unordered_set>
 #include <utility>
 
 #include "agreement.hpp"
@@ -19,11 +19,14 @@
 namespace strata::loader {
 namespace {
 
-void check_distinct(std::span<const NodeId> nodes) {
-  std::unordered_set<NodeId> seen;
+/// REQUIRES: all of them are nodes of the graph.
+void check_distinct(std::span<const NodeId> nodes, Count num_nodes) {
+  if (std::ranges::adjacent_find(nodes, std::ranges::greater_equal()) == nodes.end()) return;  // ascending
+  std::vector<bool> seen(static_cast<std::size_t>(num_nodes));
   for (const NodeId node : nodes) {
-    if (!seen.insert(node).second)
+    if (seen[static_cast<std::size_t>(node)])
       throw InputError(fmt::format("node {} is given to a loader twice", node), "Give each node once.");
+    seen[static_cast<std::size_t>(node)] = true;
   }
 }
 
@@ -72,6 +75,8 @@ struct NodeLoader::State : GraphReader {
   BatchCopier copier;
   bool has_labels;
   std::unique_ptr<Solo> solo;  // with nodes of the rank's own
+  /// Of this loader's epochs, which other loaders of other threads may begin at the same time.
+  std::optional<comm::Communicator> epochs;
   std::unique_ptr<train::Pipeline> pipeline;
   using Clock = std::chrono::steady_clock;
   Count steps_taken = 0;
@@ -95,10 +100,11 @@ struct NodeLoader::State : GraphReader {
     world.together([&] {
       if (std::holds_alternative<Split>(options.nodes)) return;
       graph->check_ids(nodes, {});
-      check_distinct(nodes);
+      check_distinct(nodes, graph->stored().host_view().num_nodes);
       if (!options.deals) check_owner(nodes, *graph);
     });
     pipeline = std::make_unique<train::Pipeline>(pipeline_parts(), pipeline_options(nodes));
+    if (!solo) epochs = world.duplicate();
   }
 
   bool is_alone() const override { return solo != nullptr; }
@@ -113,6 +119,7 @@ struct NodeLoader::State : GraphReader {
     pipeline->close();
     pipeline.reset();
     if (solo) solo->close();
+    if (epochs) epochs->close();
   }
 
   /// Those that the steps are dealt to.
@@ -169,7 +176,7 @@ struct NodeLoader::State : GraphReader {
   }
 
   void begin(std::uint32_t epoch) {
-    check_epoch(ranks(), epoch);
+    check_epoch(epochs ? *epochs : ranks(), epoch);
     pipeline->end();
     if (pipeline->wants_step_times() && steps_taken > 0) {
       pipeline->note_step_times(pipeline->take_times(), caller_seconds, steps_taken);

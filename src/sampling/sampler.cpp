@@ -18,7 +18,7 @@ constexpr std::size_t kMaxHops = 255;  // keys have eight bits for the hop
 
 void check(const SamplerOptions& options, const store::GraphView& view, int num_buffers) {
   if (options.fanouts.empty())
-    throw InputError("no fanouts were given", "Give one fanout a layer, e.g. --fanouts 15,10,5.");
+    throw InputError("no fanouts were given", "Give one fanout per layer, such as 15,10,5.");
   if (options.fanouts.size() > kMaxHops) {
     throw InputError(
         fmt::format("{} fanouts were given; at most {} are possible", options.fanouts.size(), kMaxHops));
@@ -58,8 +58,10 @@ void check_method(const SamplerOptions& options, const store::GraphView& view) {
   if (options.layer_dependent && options.method != Method::labor)
     throw InputError("layers depend on each other with LABOR only", "Leave layer_dependent out.");
   if (options.method == Method::weighted && view.weights == nullptr && view.indices.size > 0)
-    throw InputError("edges are to be sampled by weight, but the graph was loaded without weights",
-                     "Set LoadOptions::edge_weights; in Python, load the graph with weights=True.");
+    throw InputError(
+        "edges are to be sampled by weight, but the graph was loaded without weights",
+        "Load the graph with its edge weights (GraphOptions::edge_weights; in Python load(weights=True) or "
+        "from_tensors(edge_weight=...)), or choose another sampler.");
 }
 
 }  // namespace

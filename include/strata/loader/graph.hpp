@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
@@ -48,7 +49,10 @@ class GraphReader {
 /// A graph that the ranks of a program hold together: store::MachineGraph with what it takes to use it. An
 /// owner. Ids are global ids; those of a graph that was not read from parts are its original ids.
 ///
-/// One thread calls it. It stays usable until close(); every call after that throws Error.
+/// What is not collective may be called from any thread. load() and its like, close() and, on several
+/// machines, gather_features() are collective: the threads of a rank must make these calls in the same order
+/// on all ranks, so leave them to one thread. A graph stays usable until close(); every call after that
+/// throws Error.
 class Graph {
  public:
   /// Loads parts, reads a dataset, or generates. All of these are collective over the runtime's ranks and
@@ -70,8 +74,11 @@ class Graph {
   const store::MachineGraph& stored() const;
   const graph::Manifest& manifest() const { return stored().manifest(); }
 
-  /// Global ids of a split, in the order of their original ids. The first call for a split is collective.
-  std::span<const NodeId> nodes_of(Split split);
+  /// Global ids of a split, of all machines, in the order of their original ids.
+  std::span<const NodeId> nodes_of(Split split) const;
+
+  /// Whether some node's global id is not its original id. The first call looks at all nodes.
+  bool is_renumbered() const;
 
   /// Throws std::out_of_range for an id that is no node's, and names the first. The ids lie on the device of
   /// `stream`, for which it waits.
@@ -80,7 +87,7 @@ class Graph {
   /// out[i] = original id of node ids[i], and the other way round; the ids and the result in host memory. The
   /// first call of global_ids() makes a table of all nodes. Throw std::out_of_range as gather_features().
   void original_ids(std::span<const NodeId> ids, NodeId* out) const;
-  void global_ids(std::span<const NodeId> original_ids, NodeId* out);
+  void global_ids(std::span<const NodeId> original_ids, NodeId* out) const;
 
   /// out[i] = row of node ids[i]; ids and out [count, feature_cols] on the runtime's device. On several
   /// machines collective, also for a rank without ids. Throws std::out_of_range as check_ids(), and waits
@@ -123,8 +130,10 @@ class Graph {
   std::optional<store::MachineGraph> graph_;
   std::optional<comm::Communicator> row_communicator_;  // on several machines
   std::optional<feature::RowFetcher> fetcher_;
-  std::array<std::optional<std::vector<NodeId>>, 3> nodes_;
-  std::vector<NodeId> global_of_;  // by original id; empty: not made
+  std::vector<NodeId> valid_nodes_, test_nodes_;
+  mutable std::mutex mutex_;  // of what follows
+  mutable std::optional<bool> is_renumbered_;
+  mutable std::vector<NodeId> global_of_;  // by original id; empty: not made
   std::vector<std::weak_ptr<GraphReader>> lone_readers_;
   std::map<Count, std::weak_ptr<GraphReader>> readers_;  // by number, which is the same on all ranks
   Count readers_made_ = 0;
@@ -135,7 +144,10 @@ class Graph {
 namespace strata {
 
 template <>
-inline constexpr auto enum_names<loader::Split> = std::to_array<EnumName<loader::Split>>(
-    {{loader::Split::train, "train"}, {loader::Split::valid, "valid"}, {loader::Split::test, "test"}});
+inline constexpr auto enum_names<loader::Split> =
+    std::to_array<EnumName<loader::Split>>({{loader::Split::train, "train"},
+                                            {loader::Split::valid, "valid"},
+                                            {loader::Split::valid, "val"},
+                                            {loader::Split::test, "test"}});
 
 }  // namespace strata

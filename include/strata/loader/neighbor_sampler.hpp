@@ -17,7 +17,8 @@ namespace strata::loader {
 ///     batch->blocks[0]                      // the in-edges; batch->nodes are the sources, seeds first
 ///
 /// The structure of the whole graph must lie on this machine: one machine, or replicated. Nothing is
-/// collective. One thread calls it.
+/// collective. Any thread may call it; calls of several threads take turns, in which the work of a GPU does
+/// not overlap.
 class NeighborSampler {
  public:
   /// Of the options: fanouts, method, replace, layer_dependent, chooser, transpose, input_transpose. Throws

@@ -58,8 +58,10 @@ struct LoaderMemory {
 ///     while (auto batch = loader.next(stream)) ...
 ///     loader.close();
 ///
-/// One thread calls it. All ranks make the same calls, and take the same number of batches; the constructor,
-/// begin() and close() are collective. Not so with NodeLoaderOptions::own_nodes, where no call is.
+/// One thread at a time calls it. All ranks make the same calls, and take the same number of batches; the
+/// constructor, begin() and close() are collective. Not so with NodeLoaderOptions::own_nodes, where no call
+/// is. Threads may go over loaders of their own at the same time, on several ranks, too; one thread makes and
+/// closes them, because all ranks do that in the same order.
 /// Graph::close() closes the loaders that are left.
 class NodeLoader {
  public:

@@ -35,6 +35,13 @@ TEST_P(LoadedGraph, HasTheNodesOfEverySplitInTheOrderOfTheInput) {
   EXPECT_EQ(original_ids(setup_.graph->nodes_of(Split::test)), splits.test) << "asked again";
 }
 
+TEST_P(LoadedGraph, NamesASplitOnOneRankOnly) {
+  if (test::world().rank() != test::world().size() - 1) return;
+  EXPECT_EQ(original_ids(setup_.graph->nodes_of(Split::valid)), setup_.dataset->splits.valid);
+}
+
+TEST_P(LoadedGraph, SaysThatPartsHaveOtherNumbersThanTheInput) { EXPECT_TRUE(setup_.graph->is_renumbered()); }
+
 TEST_P(LoadedGraph, GathersRowsOfAnyNodes) {
   const std::vector<float> all = test::features_as_floats(*setup_.dataset);
   std::vector<NodeId> ids{899, 0, 417, 417, 3};
@@ -196,6 +203,7 @@ TEST(GraphFromArrays, KeepsEdgesAndRowsAsTheyAreGiven) {
   graph->gather_features(ids.data(), 2, rows.data(), {});
   EXPECT_EQ(rows, (std::array<float, 4>{5, 6, 1, 2}));
   EXPECT_EQ(graph->manifest().num_classes, 2);
+  EXPECT_FALSE(graph->is_renumbered());
   graph->close();
 }
 

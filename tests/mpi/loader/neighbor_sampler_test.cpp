@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <thread>
 #include <vector>
 
 #include "loader_setup.hpp"
@@ -67,6 +68,32 @@ TEST(NeighborSampler, TakesAnyNumberOfNodesOnOneRankOnly) {
     EXPECT_EQ(batch->num_nodes, 900);
     EXPECT_EQ(sampler.sample({}, {}, 0, {})->num_nodes, 0);
     EXPECT_EQ(batch->num_nodes, 900) << "an earlier batch stays";
+  }
+}
+
+TEST(NeighborSampler, DrawsInAnyThreadWhatItDrawsInOne) {
+  LoaderSetup setup(0);
+  NeighborSampler sampler(setup.graph, {.fanouts = {3}});
+  const auto sample = [&](int thread, Count step) {
+    std::vector<NodeId> nodes;  // of the second thread more
+    for (NodeId node = thread; node < 100 + 500 * thread; node += 2) nodes.push_back(node);
+    return sampler.sample(nodes, {.seed = 7, .epoch = 1, .step = static_cast<std::uint32_t>(step)}, 0, {});
+  };
+  constexpr Count kSteps = 200;
+  std::vector<std::vector<std::shared_ptr<const NodeBatch>>> batches(2);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t) {
+    threads.emplace_back([&, t] {
+      for (Count step = 0; step < kSteps; ++step)
+        batches[static_cast<std::size_t>(t)].push_back(sample(t, step));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (int t = 0; t < 2; ++t) {
+    for (Count step = 0; step < kSteps; ++step) {
+      const auto& of_thread = batches[static_cast<std::size_t>(t)][static_cast<std::size_t>(step)];
+      expect_same_edges(of_thread->blocks[0], sample(t, step)->blocks[0]);
+    }
   }
 }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include "loader_setup.hpp"
@@ -363,6 +364,27 @@ std::vector<NodeId> nodes_of_this_rank(Graph& graph) {
   return nodes;
 }
 
+TEST_P(NodeLoaderTest, GoesThroughEpochsBesideALoaderOfAnotherThread) {
+  NodeLoader first(setup_.graph, blocks()), second(setup_.graph, merged());
+  const auto seeds = [](NodeLoader& loader, std::uint32_t number) {
+    std::vector<NodeId> nodes;
+    for (const auto& batch : epoch(loader, number))
+      nodes.insert(nodes.end(), batch->nodes, batch->nodes + batch->num_seeds);
+    return nodes;
+  };
+  constexpr std::uint32_t kEpochs = 20;
+  std::vector<std::vector<NodeId>> of_first, of_second;
+  std::thread other([&] {
+    for (std::uint32_t e = 0; e < kEpochs; ++e) of_second.push_back(seeds(second, 100 + e));
+  });
+  for (std::uint32_t e = 0; e < kEpochs; ++e) of_first.push_back(seeds(first, e));
+  other.join();
+  EXPECT_EQ(of_first[7], seeds(first, 7));
+  EXPECT_EQ(of_second[7], seeds(second, 107));
+  first.close();
+  second.close();
+}
+
 TEST_P(NodeLoaderTest, TakesNodesOfEachRanksOwnInStep) {
   const int ranks = test::world().size();
   NodeLoaderOptions given = merged();
@@ -537,6 +559,14 @@ TEST(NodeLoaderOfOwnNodes, GoesItsOwnWayOnEveryRank) {
     }
     EXPECT_EQ(seeds, std::multiset<NodeId>(mine.begin(), mine.end()));
   }
+  loader.close();
+}
+
+TEST(NodeLoaderOfOwnNodes, TakesASplitOnOneRankOnly) {
+  LoaderSetup setup(0);
+  if (test::world().rank() > 0) return;
+  NodeLoader loader(setup.graph, {.nodes = Split::valid, .own_nodes = true, .sampler = {.fanouts = {2}}});
+  EXPECT_EQ(loader.num_seeds(), std::ssize(setup.dataset->splits.valid));
   loader.close();
 }
 

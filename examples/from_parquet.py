@@ -16,6 +16,7 @@ features are every other column of numbers, or lists of one length. Tables are r
 import argparse
 import pathlib
 import shutil
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -56,6 +57,12 @@ def pick(table, asked, usual, what):
     return asked or next((name for name in usual if name in table.schema.names), None)
 
 
+def say_unread(table, read, what):
+    unread = [name for name in table.schema.names if name not in read]
+    if unread:
+        print(f"from_parquet: {what}: {', '.join(unread)} {'is' if len(unread) == 1 else 'are'} not read", file=sys.stderr)
+
+
 def numbers_of(column, what):
     if column.null_count:
         fail(f'{what} has {column.null_count} empty fields')
@@ -90,6 +97,7 @@ def write_edges(edges, ids, options, folder):
     source = pick(edges, options.source, ['src', 'source'], 'edges') or edges.schema.names[0]
     target = pick(edges, options.target, ['dst', 'target', 'destination'], 'edges') or edges.schema.names[1]
     weight = pick(edges, options.weight, ['weight', 'edge_weight'], 'weights')
+    say_unread(edges, (source, target, weight), 'edges')
     count = edges.count_rows()
     index = np.lib.format.open_memmap(folder / 'edge_index.npy', 'w+', np.int64, (2, count))
     weights = np.lib.format.open_memmap(folder / 'edge_weight.npy', 'w+', np.float32, (count,)) if weight else None
@@ -142,6 +150,7 @@ def write_split(nodes, column, folder):
 
 
 def write_nodes(nodes, ids, columns, folder):
+    say_unread(nodes, {columns['id'], columns['label'], columns['split'], *columns['features']}, 'nodes')
     np.save(folder / 'num_nodes.npy', np.int64(ids.count))
     if columns['label']:
         labels = numbers_of(nodes.to_table(columns=[columns['label']]).column(0).combine_chunks(), f"nodes: {columns['label']}")

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from strata.errors import InputError
@@ -37,9 +38,13 @@ def word(value: Any, name: str) -> str:
 
 def fanouts(values: Any, name: str) -> list[int]:
     """Numbers of neighbors, the seeds' first; -1: all."""
+    if isinstance(values, Mapping):
+        raise TypeError(f"{name} is a dict of types of edges; a graph of Strata has one type: give one number per hop, [15, 10, 5]")
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise TypeError(f"{name} is {values!r}; give one number of neighbors per hop: [15, 10, 5]")
     numbers = [integer(value, f"{name}[{hop}]", -(1 << 31), (1 << 31) - 1) for hop, value in enumerate(values)]
+    if not numbers:
+        raise InputError(f"no fanouts were given (in {name})", "Give one number of neighbors per hop: [15, 10, 5].")
     for number in numbers:
         if number < -1 or number == 0:
             what = "0 takes no neighbors" if number == 0 else f"{number} is below -1"
@@ -49,3 +54,11 @@ def fanouts(values: Any, name: str) -> list[int]:
 
 def epoch(value: Any) -> int:
     return integer(value, "epoch", 0, (1 << 32) - 1)
+
+
+def caller() -> int:
+    """The stacklevel with which a warning names the line that called this package."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "strata":
+        level, frame = level + 1, frame.f_back
+    return level

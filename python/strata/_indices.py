@@ -18,6 +18,7 @@ class Rows(NamedTuple):
 
     ids: torch.Tensor  # int64 or int32 [n], contiguous, on the CPU or this process's device
     shape: tuple[int, ...]  # of the index, which the result begins with; () of one row
+    is_mask: bool = False
 
 
 def rows_of(index: Any, num_rows: int, what: str) -> Rows:
@@ -34,7 +35,8 @@ def rows_of(index: Any, num_rows: int, what: str) -> Rows:
     if isinstance(index, tuple):
         raise IndexError("an index of several dimensions\n  Take rows first, then columns of them: rows[ids][:, columns].")
     ids = _tensor(index)
-    if ids.dtype == torch.bool:
+    is_mask = ids.dtype == torch.bool
+    if is_mask:
         if ids.shape != (num_rows,):
             raise IndexError(f"a mask of shape {tuple(ids.shape)} for {num_rows} {what}\n  Give one truth value for each of the {what}.")
         ids = ids.nonzero().view(-1)
@@ -44,7 +46,7 @@ def rows_of(index: Any, num_rows: int, what: str) -> Rows:
         ids = ids.long()
     if ids.dim() == 0 and -num_rows <= ids < 0:
         ids = ids + num_rows
-    return Rows(ids.reshape(-1).contiguous(), tuple(ids.shape))
+    return Rows(ids.reshape(-1).contiguous(), tuple(ids.shape), is_mask)
 
 
 def _tensor(index: Any) -> torch.Tensor:

@@ -4,9 +4,13 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from strata._process import process
 from strata.errors import InputError
+
+if TYPE_CHECKING:
+    from strata.graph import Graph
 
 _WITHOUT_EFFECT = {
     "num_workers",
@@ -25,7 +29,6 @@ _REFUSED = {
     "input_time": "times of nodes are not sampled by",
     "time_attr": "times of nodes are not sampled by",
     "temporal_strategy": "times of nodes are not sampled by",
-    "directed": "a batch has the sampled edges only",
     "weight_attr": 'weights belong to the graph: load(weights=True) and sampler="weighted"',
     "neighbor_sampler": "derive from strata.NeighborChooser, and give it as sampler",
     "transform_sampler_output": "derive from strata.NeighborChooser, and give it as sampler",
@@ -34,7 +37,7 @@ _REFUSED = {
     "batch_sampler": "give input_nodes in the order of their batches, without shuffle",
 }
 # What they are by default; None asks for nothing, too.
-_USUAL = {"temporal_strategy": "uniform", "directed": True}
+_USUAL = {"temporal_strategy": "uniform"}
 
 
 def check_others(loader: str, others: dict[str, Any]) -> None:
@@ -54,22 +57,34 @@ def check_others(loader: str, others: dict[str, Any]) -> None:
         )
 
 
-def by_weight(sampler: Any, weight_attr: Any) -> str:
-    """The sampler that PyG's `weight_attr` stands for."""
+def by_weight(graph: Graph, sampler: Any, weight_attr: Any) -> str:
+    """The sampler that PyG's `weight_attr` stands for: by the weights that the graph was made with, whatever they are called."""
     if not isinstance(weight_attr, str):
         raise TypeError(f"weight_attr is {weight_attr!r}; give a name, such as 'edge_weight'")
     if sampler not in ("uniform", "weighted"):
         raise InputError(f"weight_attr and sampler={sampler!r} both say how neighbors are chosen", "Give one of them.")
+    of_edges = graph._attributes.edges
+    if weight_attr in of_edges:
+        weights = of_edges.get("edge_weight")
+        if weights is None or weights.values.data_ptr() != of_edges[weight_attr].values.data_ptr():
+            raise InputError(
+                f"the graph was made without {weight_attr!r} as weights",
+                f"Make it with them: from_pyg(data, edge_weight=data.{weight_attr}), or from_dgl(graph, edge_weight={weight_attr!r}).",
+            )
     return "weighted"
 
 
-def check_form(subgraph_type: Any, disjoint: bool) -> None:
-    """Refuses batches of other edges than the sampled ones. PyG has names for them, and an enum."""
+def form_of(subgraph_type: Any, disjoint: bool, others: dict[str, Any]) -> str:
+    """Which edges a batch has. PyG has names for that, an enum, and the older directed=False for "induced"."""
     kind = getattr(subgraph_type, "value", subgraph_type)
-    if kind != "directional":
+    if others.pop("directed", None) is False:
+        kind = "induced"
+    if kind not in ("directional", "bidirectional", "induced"):
+        raise InputError(f"subgraph_type={kind!r} is not possible", 'Choose "directional", "bidirectional" or "induced".')
+    if kind == "induced" and process().num_machines > 1:
         raise InputError(
-            f"subgraph_type={kind!r} is not possible",
-            'A batch has the sampled edges: "directional". torch_geometric.utils.to_undirected(batch.edge_index) adds opposites.',
+            'subgraph_type="induced" is possible on one machine only', 'Others have edges of their own nodes: take "directional".'
         )
     if disjoint:
         raise InputError("disjoint=True is not possible", "Seeds of a batch share the nodes that they have in common.")
+    return str(kind)

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from strata import _core
 from strata._arrays import current_stream
+from strata._attributes import RESERVED
 from strata._process import process
 from strata.errors import InputError
 from strata.loaders import Block, BlockBatch
@@ -37,6 +38,8 @@ class BatchSizes:
 
     @staticmethod
     def of_data(batch: Data) -> BatchSizes:
+        if "num_sampled_nodes" not in batch:
+            raise InputError("batches of other edges than the sampled ones cannot be padded", 'Take subgraph_type="directional".')
         return BatchSizes(tuple(batch.num_sampled_nodes), tuple(batch.num_sampled_edges))
 
     @staticmethod
@@ -184,6 +187,21 @@ class PaddedData:
         for kind, ends in zip((Kind.all_sources, Kind.all_ends), self._edge_index):
             buffers.add(kind, ends)
         self._e_id = buffers.ids(Kind.all_edges, sum(shape.edges)) if "e_id" in like else None
+        self._attributes: dict[str, Tensor] = {}
+        self._whole: dict[str, Any] = {}
+        for name in [name for name in like.keys() if name not in RESERVED and name != "x"]:
+            self._add_attribute(like, name)
+
+    def _add_attribute(self, like: Data, name: str) -> None:
+        """Rows of nodes or edges that batches bring along, by PyG's own rules; or what belongs to the whole graph."""
+        of_edges = like.is_edge_attr(name)
+        if not of_edges and not like.is_node_attr(name):
+            self._whole[name] = like[name]
+            return
+        if like.__cat_dim__(name, like[name]) != 0:
+            raise InputError(f"{name} of batches cannot be padded: its rows are columns", "Leave it out of the graph.")
+        kind, rows = (Kind.all_edges, sum(self._shape.edges)) if of_edges else (Kind.nodes, self._buffers.num_nodes)
+        self._attributes[name] = self._buffers.add(kind, like[name].new_zeros((rows, *like[name].shape[1:])))
 
     def copy(self, batch: Data) -> None:
         sources = self._seeds.sources(batch.y if "y" in batch else None, batch.input_id)
@@ -192,6 +210,7 @@ class PaddedData:
         sources += [*(batch[name] for name in self._ids), *batch.edge_index]
         if self._e_id is not None:
             sources.append(batch.e_id)
+        sources += [batch[name] for name in self._attributes]
         self._buffers.copy(BatchSizes.of_data(batch), sources)
         self._seeds.set_numbers(batch.batch_size, batch)
 
@@ -200,9 +219,12 @@ class PaddedData:
         from torch_geometric.data import Data
 
         data = Data(edge_index=_alias(self._edge_index), num_nodes=self._buffers.num_nodes)
-        for name, tensor in (("x", self._x), ("y", self._seeds.labels), ("e_id", self._e_id), *self._ids.items()):
+        named = (("x", self._x), ("y", self._seeds.labels), ("e_id", self._e_id), *self._ids.items(), *self._attributes.items())
+        for name, tensor in named:
             if tensor is not None:
                 data[name] = _alias(tensor)
+        for name, value in self._whole.items():
+            data[name] = value
         data.input_id = _alias(self._seeds.input_id)
         data.batch_size = self._shape.nodes[0]
         data.num_sampled_nodes, data.num_sampled_edges = list(self._shape.nodes), list(self._shape.edges)
@@ -219,7 +241,7 @@ class PaddedData:
 
 
 def _padded_rows(buffers: _Buffers, like: Tensor) -> Tensor:
-    return buffers.add(Kind.nodes, like.new_zeros(buffers.num_nodes, like.shape[1]))
+    return buffers.add(Kind.nodes, like.new_zeros((buffers.num_nodes, *like.shape[1:])))
 
 
 class _PaddedBlock:

@@ -6,12 +6,14 @@ from __future__ import annotations
 import functools
 import itertools
 import os
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from strata import _arguments, _core
+from strata._attributes import MOST_CLASSES, Attributes, Rows, are_targets
 from strata._arrays import current_stream, host_array, ids_array, list_of_ids, to_numpy, to_torch
-from strata._indices import rows_of
+from strata._indices import as_tensor, rows_of
 from strata._process import not_for_other_processes, process, refuse_forks, register, together
 from strata.errors import InputError
 
@@ -76,6 +78,8 @@ class Features:
         import torch
 
         asked = rows_of(ids, len(self), "nodes")
+        if asked.is_mask:
+            warn_of_mask(self._graph, "the index")
         rows = torch.empty((asked.ids.numel(), self._graph.num_features), device=process().device)
         self._graph._core.gather_features(cast(Any, asked.ids.long()), cast(Any, rows), current_stream())
         return rows.view(*asked.shape, rows.shape[1])
@@ -93,9 +97,16 @@ class Labels:
     def __getitem__(self, ids: Any) -> torch.Tensor:
         """int64 [*ids.shape] on this process's device, -1 where there is none; of sets of classes float32 [*ids.shape, classes], nan.
 
-        Of ids as features takes them. On one machine; on several, loaders bring the labels of their seeds.
+        Of targets, which are no classes, rows of the array that the graph was made with. Of ids as features takes them. On one
+        machine; on several, loaders bring the labels of their seeds.
         """
         asked = rows_of(ids, len(self), "nodes")
+        if asked.is_mask:
+            warn_of_mask(self._graph, "the index")
+        if (targets := self._graph._attributes.targets) is not None:
+            self._graph._core.original_ids(cast(Any, asked.ids.long().cpu()))  # refuses what is no node's
+            rows = targets[asked.ids.long()].to(process().device)
+            return rows.view((*asked.shape, *rows.shape[1:]))
         labels = to_torch(self._graph._core.labels(cast(Any, asked.ids.long().cpu())))
         return labels.to(process().device).view((*asked.shape, *labels.shape[1:]))
 
@@ -104,12 +115,14 @@ class Graph:
     """A graph that all ranks of the run hold together; made by load() and from_tensors().
 
     Ids of nodes are the graph's own numbers: of a graph from tensors, positions in them; of parts, the numbers that
-    partitioning gave, of which `batch.original_ids` tells the input's.
+    partitioning gave. `ids(original_ids)` and `original_ids(ids)` go from the input's numbers to these and back, and loaders
+    take masks and ids of the input with `original=True`.
     """
 
-    def __init__(self, core: _core.Graph) -> None:
+    def __init__(self, core: _core.Graph, attributes: Attributes | None = None) -> None:
         self._core = core
         self._again: functools.partial[Graph] | None = None  # makes it in another process; None: from what it holds
+        self._attributes = attributes or Attributes()
         self._number = next(_numbers)
         register(self)
 
@@ -132,7 +145,7 @@ class Graph:
     def __reduce__(self) -> Any:
         """Another process makes the graph again, when it first uses it: from its source, or from tensors in shared memory."""
         if self._again is None:
-            self._again = functools.partial(from_tensors, **self._arguments())
+            self._again = functools.partial(_made_again, self._attributes, **self._arguments())
         return _to_be_made, (self._again,)
 
     def _arguments(self) -> dict[str, Any]:
@@ -228,7 +241,7 @@ class Graph:
         )
 
     def nodes(self, split: str) -> torch.Tensor:
-        """int64 [n] on the CPU: ids of "train", "valid" or "test", of all machines. The first call for a split is collective."""
+        """int64 [n] on the CPU: ids of "train", "valid" (or "val") or "test", of all machines. Not collective."""
         return to_torch(self._core.nodes_of(_arguments.word(split, "split"))).clone()
 
     def original_ids(self, ids: Any) -> torch.Tensor:
@@ -238,6 +251,11 @@ class Graph:
     def ids(self, original_ids: Any) -> torch.Tensor:
         """int64 [n]: the graph's numbers of nodes that the input numbered so; on the CPU. Not collective."""
         return to_torch(self._core.global_ids(list_of_ids(original_ids, "original_ids")))
+
+    @property
+    def is_renumbered(self) -> bool:
+        """Whether a node's id is not its number in the input, as in parts. Not collective; the first call looks at all nodes."""
+        return self._core.is_renumbered
 
     def plan(self) -> list[dict[str, Any]]:
         """What lies where: tensor, stratum ("replicated", "striped", "host"), rows, bytes, expected share of reads. Not collective."""
@@ -285,6 +303,17 @@ def require_graph(graph: Any) -> None:
         raise TypeError(f"the graph is {graph!r}; give one of strata.load(), from_tensors(), from_pyg(data), from_dgl(graph) ...")
 
 
+def warn_of_mask(graph: Graph, what: str) -> None:
+    """A mask in the order of the input picks other nodes of a graph that numbers them anew."""
+    if graph._core.is_renumbered:
+        warnings.warn(
+            f"{what} is a mask of all nodes, and this graph has numbered its nodes anew: the mask is read in the graph's order, not "
+            "in the input's. graph.ids(mask.nonzero().view(-1)) are the nodes of a mask in the order of the input, which loaders "
+            "take with original=True; original=False says that the graph's order is meant",
+            stacklevel=_arguments.caller(),
+        )
+
+
 def load(
     source: str | os.PathLike[str],
     *,
@@ -300,7 +329,8 @@ def load(
 
     Args:
         source: a directory that strata-partition wrote, or what its --input takes: "synthetic:products",
-            "planted:parts=4,...", "ogb:DIR", "npy:DIR" ... Only parts can be loaded on several machines.
+            "planted:parts=4,...", "ogb:DIR", "npy:DIR" ... Only parts can be loaded on several machines. Nodes of parts have
+            other numbers than in the input: see Graph.
         edge_ids: whether batches name their edges (8 bytes per edge); by default where the graph has ids.
         weights: whether edge weights are loaded, for sampler="weighted".
         gpu_memory: bytes of each GPU that the graph may take; by default half of what is free.
@@ -341,6 +371,8 @@ def from_tensors(
     valid: Any = None,
     test: Any = None,
     num_nodes: int | None = None,
+    node_attrs: Mapping[str, Any] | None = None,
+    edge_attrs: Mapping[str, Any] | None = None,
     gpu_memory: int | None = None,
     fanouts: Sequence[int] = (15, 10, 5),
     batch_size: int = 1024,
@@ -350,15 +382,23 @@ def from_tensors(
     Args:
         edge_index: [2, E] integers, sources first. Messages flow from source to destination, as in PyG.
         x: [N, columns] features; float32 and float16 stay where they are while the graph is made.
-        y: [N] classes, -1 where there is none; or [N, classes] of 0 and 1.
+        y: [N] classes, -1 where there is none; or [N, classes] of 0 and 1. Other floating-point numbers are targets, [N] or
+            [N, ...], which batches have as they are; the graph then has no classes.
         edge_weight: [E], at least 0.
         train, valid, test: ids, or masks of N truth values.
         num_nodes: N, where neither x nor y says it.
+        node_attrs, edge_attrs: further arrays of N or E rows by name: NeighborLoader's batches have their rows, and those of
+            edge_weight. Rows are read where an array lies, and each rank reads its own.
     """
 
-    def arguments() -> tuple[_core.Arrays, _core.GraphOptions]:
+    def arguments() -> tuple[_core.Arrays, _core.GraphOptions, Attributes]:
         options = _options(None, edge_weight is not None, gpu_memory, "auto", 0, fanouts, batch_size)
-        return _arrays(given, num_nodes), options
+        attributes = _attributes(y, {"edge_weight": edge_weight} | dict(edge_attrs or {}), dict(node_attrs or {}))
+        if attributes.targets is not None:
+            given["y"] = None
+        of_nodes = [rows for rows in (attributes.targets, *attributes.nodes.values()) if rows is not None]
+        nodes = num_nodes if num_nodes is not None or x is not None or not of_nodes else len(of_nodes[0])
+        return _arrays(given, nodes), options, attributes
 
     given = {
         "edge_index": edge_index,
@@ -369,10 +409,42 @@ def from_tensors(
         "valid": valid,
         "test": test,
     }
-    return Graph(_core.Graph.from_arrays(process(), *together(arguments)))
+    arrays, options, attributes = together(arguments)
+    graph = Graph(_core.Graph.from_arrays(process(), arrays, options), attributes)
+    try:
+        together(lambda: attributes.check(graph.num_nodes, graph.num_edges, x is not None))
+    except Exception:
+        graph.close()
+        raise
+    return graph
+
+
+def _made_again(attributes: Attributes, **arguments: Any) -> Graph:
+    graph = from_tensors(**arguments)
+    graph._attributes = attributes
+    return graph
+
+
+def _attributes(y: Any, of_edges: dict[str, Any], of_nodes: dict[str, Any]) -> Attributes:
+    def rows_of_each(values: dict[str, Any]) -> dict[str, Rows]:
+        return {name: value if isinstance(value, Rows) else Rows(value) for name, value in values.items() if value is not None}
+
+    has_targets = y is not None and are_targets(host_array(y, "y"))
+    return Attributes(rows_of_each(of_nodes), rows_of_each(of_edges), targets=Rows(as_tensor(y)) if has_targets else None)
 
 
 _SPLITS = ("train", "valid", "test")
+
+
+def _labels(y: Any) -> Any:
+    """Refuses what can be no classes, such as times."""
+    array = host_array(y, "y")
+    if array.ndim == 1 and array.size and (largest := array.max()) >= MOST_CLASSES:
+        raise InputError(
+            f"y has the class {largest}, where {MOST_CLASSES} classes are the most",
+            "Number the classes from 0: y = torch.unique(y, return_inverse=True)[1]. Of targets give y.float().",
+        )
+    return array
 
 
 def _split_array(value: Any, name: str) -> Any:
@@ -390,80 +462,7 @@ def _arrays(given: dict[str, Any], num_nodes: int | None) -> _core.Arrays:
     if process().rank == 0:
         for name, value in (given | {"edge_index": edge_index}).items():
             if value is not None:
-                setattr(arrays, name, _split_array(value, name) if name in _SPLITS else host_array(value, name))
+                array = _labels(value) if name == "y" else _split_array(value, name) if name in _SPLITS else host_array(value, name)
+                setattr(arrays, name, array)
         arrays.num_nodes = None if num_nodes is None else _arguments.integer(num_nodes, "num_nodes", -(1 << 63))
     return arrays
-
-
-def from_pyg(data: Any, **options: Any) -> Graph:
-    """from_tensors() of a torch_geometric.data.Data: edge_index, x, y, edge_weight, train_mask, val_mask, test_mask."""
-    edge_index = getattr(data, "edge_index", None)
-    if edge_index is None:
-        raise InputError(
-            f"the {type(data).__name__} has no edge_index",
-            "Give a Data with edges: a HeteroData by to_homogeneous(), and without torch_geometric.transforms.ToSparseTensor.",
-        )
-    names = {"train": "train_mask", "valid": "val_mask", "test": "test_mask", "x": "x", "y": "y", "edge_weight": "edge_weight"}
-    given = {name: data[key] for name, key in names.items() if key in data and data[key] is not None}
-    for name in ("train", "valid", "test"):
-        if name in given and given[name].dim() != 1:
-            raise InputError(f"{names[name]} has several columns", "Pass one of them: from_tensors(..., train=mask[:, 0]).")
-    if "y" in given and given["y"].dim() == 2 and given["y"].size(1) == 1:
-        given["y"] = given["y"].view(-1)
-    return from_tensors(edge_index, num_nodes=data.num_nodes, **(given | options))
-
-
-def from_dgl(graph: Any, **options: Any) -> Graph:
-    """from_tensors() of a homogeneous DGLGraph: ndata "feat", "label", "train_mask", "val_mask", "test_mask"; edata "weight"."""
-    import torch
-
-    if not graph.is_homogeneous:
-        raise InputError("the DGLGraph has several types of nodes or edges", "Give one type: dgl.to_homogeneous(graph, ndata=...).")
-
-    names = {"x": "feat", "y": "label", "train": "train_mask", "valid": "val_mask", "test": "test_mask"}
-    given = {name: graph.ndata[key] for name, key in names.items() if key in graph.ndata}
-    for name in ("train", "valid", "test"):
-        if name in given:
-            given[name] = given[name].bool()
-    if "weight" in graph.edata:
-        given["edge_weight"] = graph.edata["weight"]
-    return from_tensors(torch.stack(graph.edges()), num_nodes=graph.num_nodes(), **(given | options))
-
-
-def from_networkx(graph: Any, x: str | None = None, y: str | None = None, edge_weight: Any = None, **options: Any) -> Graph:
-    """from_tensors() of a networkx graph, whose nodes get the numbers 0, 1 ... in its own order.
-
-    Args:
-        x, y: node attributes that hold features and labels.
-        edge_weight: the edge attribute that holds weights; or an array, as from_tensors() takes it.
-    """
-    import numpy
-
-    number = {node: i for i, node in enumerate(graph.nodes)}
-    edges = [(number[a], number[b]) for a, b in graph.edges()]
-    opposite = [] if graph.is_directed() else [i for i, (a, b) in enumerate(edges) if a != b]
-    edges += [edges[i][::-1] for i in opposite]
-    given = {
-        name: _attributes_of(((node, graph.nodes[node]) for node in graph.nodes), key, "node")
-        for name, key in (("x", x), ("y", y))
-        if key
-    }
-    if isinstance(edge_weight, str):
-        weights = _attributes_of((((a, b), held) for a, b, held in graph.edges(data=True)), edge_weight, "edge")
-        edge_weight = numpy.concatenate([weights, weights[numpy.array(opposite, dtype="int64")]])
-    if "x" in given:
-        given["x"] = given["x"].astype("float32").reshape(len(number), -1)
-    edge_index = numpy.array(edges, dtype="int64").reshape(-1, 2).T
-    return from_tensors(edge_index, num_nodes=len(number), edge_weight=edge_weight, **(given | options))
-
-
-def _attributes_of(holders: Iterable[tuple[Any, Any]], key: str, what: str) -> numpy.ndarray:
-    """The attribute of each node or edge, one row each."""
-    import numpy
-
-    values = []
-    for holder, held in holders:
-        if key not in held:
-            raise InputError(f"{what} {holder!r} has no attribute {key!r}", f"Give every {what} one, or leave it out.")
-        values.append(held[key])
-    return numpy.array(values)

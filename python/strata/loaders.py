@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,11 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from strata import _arguments, _core
 from strata._arrays import current_stream, host_array, list_of_ids, to_torch
 from strata._indices import rows_of
-from strata._loader_options import by_weight, check_form, check_others
+from strata._loader_options import by_weight, check_others, form_of
 from strata._process import not_for_other_processes, process, refuse_forks, register, set_in_epoch, together
+from strata._subgraphs import bidirectional, induced
 from strata.choosers import NeighborChooser
 from strata.errors import InputError
-from strata.graph import Graph, require_graph
+from strata.graph import Graph, require_graph, warn_of_mask
 
 if TYPE_CHECKING:
     import torch
@@ -159,6 +161,7 @@ class _Loader:
         own_nodes: bool = False,
         deal: bool = True,
         transposes: bool = False,
+        original: bool | None = None,
     ) -> None:
         def options() -> _core.LoaderOptions:
             chooser = sampler if isinstance(sampler, NeighborChooser) else None
@@ -171,7 +174,7 @@ class _Loader:
             return _core.LoaderOptions.make(
                 fanouts=_arguments.fanouts(fanouts, "num_neighbors" if merged else "fanouts"),
                 split=input_nodes if isinstance(input_nodes, str) else None,
-                nodes=None if isinstance(input_nodes, str) else ids_of(graph, input_nodes),
+                nodes=None if isinstance(input_nodes, str) else ids_of(graph, input_nodes, original),
                 batch_size=_arguments.integer(batch_size, "batch_size", 1),
                 shuffle=_arguments.flag(shuffle, "shuffle"),
                 drop_last=_arguments.flag(drop_last, "drop_last"),
@@ -189,6 +192,7 @@ class _Loader:
             )
 
         require_graph(graph)
+        input_nodes = _said(graph, input_nodes)
         self._graph = graph
         self._number = next(_numbers)
         self._epoch = 0
@@ -196,7 +200,13 @@ class _Loader:
         self._in_use = threading.Lock()
         self._own_nodes = own_nodes
         self._core = _core.NodeLoader.make(graph._core, options() if own_nodes else together(options))
+        self._description = (
+            f"{graph!r}, {'num_neighbors' if merged else 'fanouts'}={list(fanouts)}, batch_size={batch_size}, "
+            f"seeds={self._core.num_seeds}"
+        )
         register(self)
+        if not own_nodes and self._core.steps_per_epoch == 0:
+            _warn_of_no_batches(input_nodes, self._core.num_seeds, drop_last)
 
     def __len__(self) -> int:
         """Batches that each rank gets in an epoch."""
@@ -218,7 +228,7 @@ class _Loader:
         return self._core.batches_held
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}()"
+        return f"{type(self).__name__}({self._description})"
 
     def set_epoch(self, epoch: int) -> None:
         """The next epoch's number, which with the seed decides its order and its choices; epochs count up by themselves.
@@ -252,6 +262,14 @@ class _Loader:
             yield batch
             del batch
 
+    def _labels_of(self, batch: _core.NodeBatch) -> torch.Tensor | None:
+        """Of the seeds: classes, sets of classes, or targets."""
+        labels = batch.labels if batch.label_sets is None else batch.label_sets
+        if labels is not None:
+            return to_torch(labels)
+        targets = self._graph._attributes.targets
+        return None if targets is None else targets[to_torch(batch.nodes)[: batch.num_seeds]]
+
     def _sum_scale(self, batch: _core.NodeBatch) -> float:
         return (1 if self._own_nodes else process().size) / max(1, batch.num_global_seeds)
 
@@ -277,12 +295,38 @@ class _Loader:
         return batch
 
 
-def ids_of(graph: Graph, nodes: Any) -> Any:
-    """int64 ids of a list, tensor or mask; None stands for all nodes."""
+def _said(graph: Graph, input_nodes: Any) -> Any:
+    """What stands for input_nodes that were left out, which are all nodes with PyG."""
+    if input_nodes is not ...:
+        return input_nodes
+    if num_train := len(graph.nodes("train")):
+        raise InputError(
+            f"input_nodes is left out, and {num_train} of the graph's {graph.num_nodes} nodes are training nodes",
+            'Give input_nodes="train" for these, or input_nodes=None for all nodes.',
+        )
+    return None
+
+
+def _warn_of_no_batches(input_nodes: Any, num_seeds: int, drop_last: bool) -> None:
+    if num_seeds:
+        why = f"its {num_seeds} input nodes are fewer than a step takes, and drop_last={drop_last}"
+    elif isinstance(input_nodes, str):
+        why = f"the graph has no nodes of the split {input_nodes!r}; input_nodes takes ids, a mask, or None for all nodes"
+    else:
+        why = "input_nodes has no nodes"
+    warnings.warn(f"a loop over this loader has no batches: {why}", stacklevel=_arguments.caller())
+
+
+def ids_of(graph: Graph, nodes: Any, original: bool | None = None) -> Any:
+    """int64 ids of a list, tensor or mask; None stands for all nodes. `original`: they are the input's numbers."""
     import numpy
 
+    if original is not None:
+        _arguments.flag(original, "original")
     if nodes is None:
         return numpy.arange(graph.num_nodes, dtype="int64")
+    if isinstance(nodes, tuple) and len(nodes) == 2 and isinstance(nodes[0], (str, tuple)):
+        raise InputError(f"input_nodes names the type {nodes[0]!r}", "A graph of Strata has one type of nodes: give ids or a mask.")
     array = host_array(nodes, "input_nodes")
     if array.dtype == "uint8":
         raise InputError("input_nodes is of type uint8", "Give ids as int64, or a mask as bool: mask.bool().")
@@ -290,19 +334,19 @@ def ids_of(graph: Graph, nodes: Any) -> Any:
         if array.shape != (graph.num_nodes,):
             raise InputError(f"a mask of shape {array.shape} for {graph.num_nodes} nodes", "Give one truth value per node.")
         array = array.nonzero()[0]
-    return list_of_ids(array, "input_nodes")
-
-
-def _labels_of(batch: _core.NodeBatch) -> Any:
-    return batch.labels if batch.label_sets is None else batch.label_sets
+        if original is None:
+            warn_of_mask(graph, "input_nodes")
+    ids = list_of_ids(array, "input_nodes")
+    return graph.ids(ids).numpy() if original else ids
 
 
 class NeighborLoader(_Loader):
     """Batches as torch_geometric.loader.NeighborLoader gives them, from a graph of Strata.
 
     Each is a torch_geometric.data.Data on this process's device: x, edge_index, n_id, e_id (if the graph has edge ids),
-    batch_size, num_sampled_nodes, num_sampled_edges, input_id as PyG has them; y of the seeds, [batch_size]; and
-    original_ids, loss_scale and sum_scale (see below), num_global_seeds.
+    batch_size, num_sampled_nodes, num_sampled_edges, input_id as PyG has them; y of the seeds, [batch_size]; rows of the
+    attributes that the graph was made with (edge_weight, edge_attr ...); and original_ids, loss_scale and sum_scale (see below),
+    num_global_seeds.
 
     All ranks make the same loaders and take the same batches. A step has `batch_size` seeds per rank, which are dealt to
     the ranks that have them near, so ranks' shares differ, and a rank may have no seeds in a step. Multiply the sum of a rank's
@@ -312,7 +356,10 @@ class NeighborLoader(_Loader):
     Args:
         graph: of load() or from_tensors().
         num_neighbors: fanouts, seeds first; -1: all neighbors.
-        input_nodes: "train", "valid", "test", ids, or a mask; None: all nodes. The same on all ranks, which they are dealt to.
+        input_nodes: "train", "valid" (or "val"), "test", ids, or a mask; None: all nodes. The same on all ranks, which they are
+            dealt to. Left out they are all nodes, as with PyG, and refused if the graph has training nodes.
+        original: True: ids or a mask in input_nodes are the input's numbers, which parts have others for. False: they are the
+            graph's; so they are if it is left out, where a mask for a graph with numbers of its own gives a warning.
         batch_size: seeds per rank.
         shuffle, drop_last: as PyG.
         replace: whether a neighbor may be chosen several times.
@@ -323,6 +370,9 @@ class NeighborLoader(_Loader):
             a step the same seeds. A node's neighbors depend on the hop that finds it, and so on the seeds beside it;
             NodeLoader's, which are chosen anew in every hop, do not.
         transform: called with each batch.
+        subgraph_type: "directional": a batch has the sampled edges. "bidirectional": also their opposites, each edge once.
+            "induced": all edges of the graph among the batch's nodes; on one machine, and read on the CPU. The last two have no
+            num_sampled_nodes and num_sampled_edges.
         deal: False: input_nodes are this rank's own, as scripts slice them for their ranks, and this rank's batches have them
             as seeds. An epoch ends with the rank that has most; the others' last batches are empty. A rank's nodes must lie on
             its machine.
@@ -332,7 +382,7 @@ class NeighborLoader(_Loader):
         self,
         graph: Graph,
         num_neighbors: Sequence[int],
-        input_nodes: Any = "train",
+        input_nodes: Any = ...,
         *,
         batch_size: int = 1,
         shuffle: bool = False,
@@ -345,15 +395,19 @@ class NeighborLoader(_Loader):
         subgraph_type: Any = "directional",
         disjoint: bool = False,
         weight_attr: str | None = None,
+        original: bool | None = None,
         **others: Any,
     ) -> None:
-        check_form(subgraph_type, disjoint)
+        require_graph(graph)
+        self._form = form_of(subgraph_type, disjoint, others)
         check_others("NeighborLoader", others)
         if weight_attr is not None:
-            sampler = by_weight(sampler, weight_attr)
+            sampler = by_weight(graph, sampler, weight_attr)
         self.transform = transform
         self._input_nodes = input_nodes
         self._choices: dict[str, Any] = {"replace": replace, "sampler": sampler, "seed": seed, "deal": deal}
+        self._choices["subgraph_type"] = self._form
+        self._original = original
         self._fanouts = num_neighbors
         super().__init__(
             graph,
@@ -369,14 +423,18 @@ class NeighborLoader(_Loader):
             merged=True,
             features=True,
             deal=deal,
+            original=original,
         )
 
     def __call__(self, index: Any) -> Any:
         """A batch of the input nodes at these positions, int64 [n], a list, mask or slice, as PyG's loaders give it. Collective."""
         import torch
 
-        nodes = self._input_nodes
-        nodes = self._graph.nodes(nodes) if isinstance(nodes, str) else torch.as_tensor(ids_of(self._graph, nodes))
+        nodes = _said(self._graph, self._input_nodes)
+        if isinstance(nodes, str):
+            nodes = self._graph.nodes(nodes)
+        else:
+            nodes = torch.as_tensor(ids_of(self._graph, nodes, bool(self._original)))
         positions = rows_of(index, len(nodes), "input nodes").ids.cpu()
         if not len(positions):
             raise InputError("a batch of no input nodes was asked for", "Give at least one position.")
@@ -396,8 +454,8 @@ class NeighborLoader(_Loader):
             data = Data(edge_index=to_torch(batch.edge_index), num_nodes=batch.num_nodes)
             if batch.features is not None:
                 data.x = to_torch(batch.features)
-            if (labels := _labels_of(batch)) is not None:
-                data.y = to_torch(labels)
+            if (labels := self._labels_of(batch)) is not None:
+                data.y = labels
             data.n_id = to_torch(batch.nodes)
             data.input_id = to_torch(batch.input_ids)
             data.original_ids = to_torch(batch.original_ids)
@@ -406,6 +464,11 @@ class NeighborLoader(_Loader):
             data.batch_size = batch.num_seeds
             data.num_sampled_nodes = batch.nodes_of_hop
             data.num_sampled_edges = batch.edges_of_hop
+            if self._form == "bidirectional":
+                bidirectional(data)
+            elif self._form == "induced":
+                induced(data, self._graph)
+            self._graph._attributes.complete(data)
             data.num_global_seeds = batch.num_global_seeds
             data.loss_scale, data.sum_scale = batch.loss_scale, self._sum_scale(batch)
             yield data if self.transform is None else self.transform(data)
@@ -419,7 +482,7 @@ class NodeLoader(_Loader):
 
     Yields BlockBatch; or, with `features=True`, (BlockBatch, x, y), whose rows were gathered while the batch before was
     trained on. Every hop chooses neighbors of all nodes that are known by then. Arguments are those of NeighborLoader;
-    `fanouts` are the seeds' first.
+    `fanouts` are the seeds' first. `input_nodes` that are left out are the training nodes.
 
     With `own_nodes=True`, `input_nodes` are this rank's own, of which it makes its own batches, whatever other ranks do:
     nothing is collective then. On one machine only. DistributedDataParallel wants as many steps from all ranks, which
@@ -447,6 +510,7 @@ class NodeLoader(_Loader):
         own_nodes: bool = False,
         deal: bool = True,
         transposes: bool = True,
+        original: bool | None = None,
         **others: Any,
     ) -> None:
         check_others("NodeLoader", others)
@@ -467,6 +531,7 @@ class NodeLoader(_Loader):
             own_nodes=own_nodes,
             deal=deal,
             transposes=transposes,
+            original=original,
         )
 
     def __iter__(self) -> Iterator[Any]:
@@ -479,8 +544,7 @@ class NodeLoader(_Loader):
             if not self._features:
                 yield sample
                 continue
-            labels = _labels_of(batch)
-            yield sample, to_torch(batch.features), None if labels is None else to_torch(labels)
+            yield sample, to_torch(batch.features), self._labels_of(batch)
 
 
 def block_of(fields: dict[str, Any], nodes: torch.Tensor) -> Block:

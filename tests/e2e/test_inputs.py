@@ -48,17 +48,20 @@ class Inputs(e2e.Case):
         data = Data(x=torch.randn(nodes, 6), edge_index=torch.randint(nodes, (2, 300)), y=torch.randint(4, (nodes,)),
                     edge_weight=torch.rand(300), train_mask=masks[:, 0], val_mask=masks[:, 1],
                     test_mask=torch.stack([masks[:, 2], masks[:, 1]], 1))
-        FROM_PYG.save(data, self.folder / 'pyg')
+        FROM_PYG.save(data, self.folder / 'pyg', split=0)
         facts = self.facts(f'npy:{self.folder / "pyg"}', '--duplicates', 'keep')
         self.expect(facts, num_nodes=nodes, num_edges=300, edge_weights=True, classes=4, undirected=False,
                     splits={'train': 17, 'valid': 17, 'test': 16})
         self.assertEqual(facts['features']['cols'], 6)
         torch.save(data, self.folder / 'data.pt')
-        done = self.run_program([sys.executable, e2e.REPOSITORY / 'examples/from_pyg.py', self.folder / 'data.pt', self.folder / 'again'])
+        done = self.run_program([sys.executable, e2e.REPOSITORY / 'examples/from_pyg.py', self.folder / 'data.pt', self.folder / 'again', '0'])
         self.assertEqual(done.returncode, 0, done.stderr)
         for file in (self.folder / 'pyg').iterdir():
             np.testing.assert_array_equal(np.load(file), np.load(self.folder / 'again' / file.name))
-        self.assertRaises(SystemExit, FROM_PYG.save, HeteroData(), self.folder / 'hetero')
+        self.assertRaises(ValueError, FROM_PYG.save, HeteroData(), self.folder / 'hetero')
+        done = self.run_program([sys.executable, e2e.REPOSITORY / 'examples/from_pyg.py', self.folder / 'data.pt', self.folder / 'again', '1'])
+        self.assertEqual(done.returncode, 1)
+        self.assertIn('again exists and is not empty', done.stderr)
 
     @unittest.skipIf(FROM_DGL is None, 'dgl is not installed')
     def test_dgl(self):
@@ -105,6 +108,7 @@ class Inputs(e2e.Case):
         done = self.run_program([sys.executable, e2e.REPOSITORY / 'examples/from_parquet.py', tables, output, *options])
         self.assertEqual(done.returncode, expect, done.stderr)
         self.assertEqual(sorted(path.name for path in self.folder.glob(f'{tables.name}-npy*')), [] if expect else [output.name])
+        self.said = done.stderr
         return output if expect == 0 else done.stderr
 
     @unittest.skipIf(FROM_PARQUET is None, 'pyarrow is not installed')
@@ -124,6 +128,7 @@ class Inputs(e2e.Case):
                     splits={'train': 20, 'valid': 20, 'test': 20})
         turned = self.from_parquet(self.write_tables('turned', time=targets, dst=targets, src=sources))
         np.testing.assert_array_equal(np.load(turned / 'edge_index.npy'), [sources, targets])
+        self.assertIn('edges: time is not read', self.said)
         numbered = self.from_parquet(self.write_tables('numbered', a=sources, b=targets), '--source', 'b', '--target', 'a')
         np.testing.assert_array_equal(np.load(numbered / 'edge_index.npy'), [targets, sources])
 

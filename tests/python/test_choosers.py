@@ -72,7 +72,7 @@ class Choosers(unittest.TestCase):
                     self.assertEqual(chosen, lists[node][:fanout])
 
     def test_work_in_merged_batches(self):
-        for batch in strata.NeighborLoader(self.graph, [4, 3], batch_size=64, sampler=First(self.graph)):
+        for batch in strata.NeighborLoader(self.graph, [4, 3], "train", batch_size=64, sampler=First(self.graph)):
             ends = batch.n_id.cpu()[batch.edge_index.cpu()]
             self.assertTrue(torch.equal(ends, self.plain.edge_index[:, batch.e_id.cpu()]))
 

@@ -3,10 +3,13 @@
 
 import copy
 import gc
+import pathlib
 import resource
 import subprocess
 import sys
+import tempfile
 import unittest
+import warnings
 
 import numpy
 import torch
@@ -99,6 +102,7 @@ class FromTensors(unittest.TestCase):
             ((edges + 500, x), "1000"),
             ((edges, x[:10]), "10"),
             ((edges, x, self.plain.y[:10]), "x says 1000 nodes, y has 10 rows"),
+            ((edges, x, torch.arange(1000) * 1000), "y has the class 999000, where 100000 classes are the most\n  Number the classes"),
             ((edges.cfloat(), x), "complex"),
             (([[0, 1], [1]], x), "edge_index makes no array"),
             ((edges, x.to_sparse()), "x is a torch.sparse_coo tensor\n  Give a dense one: x.to_dense"),
@@ -124,7 +128,7 @@ class FromTensors(unittest.TestCase):
 
     def test_is_of_no_use_after_it_was_closed(self):
         graph = self.plain.load(strata)
-        loader = strata.NeighborLoader(graph, [2], batch_size=10)
+        loader = strata.NeighborLoader(graph, [2], "train", batch_size=10)
         graph.close()
         graph.close()
         for use in (lambda: graph.num_edges, lambda: graph.features[[0]], lambda: next(iter(loader)), lambda: graph.nodes("train")):
@@ -150,7 +154,107 @@ class FromTensors(unittest.TestCase):
         self.assertLess(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory, 64 << 10)  # KiB
 
 
+class DglGraph:
+    """What is read of DGL's, which need not be installed."""
+
+    is_homogeneous = True
+
+    def __init__(self, edge_index, num_nodes, ndata, edata):
+        self._edges, self._nodes, self.ndata, self.edata = edge_index, num_nodes, ndata, edata
+
+    def edges(self, order):
+        assert order == "eid"
+        return tuple(self._edges)
+
+    def num_nodes(self):
+        return self._nodes
+
+
+def warnings_of(call):
+    """What it returns, and what it warned of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        made = call()
+    return made, [str(warning.message) for warning in caught if issubclass(warning.category, UserWarning)]
+
+
 class FromOthers(unittest.TestCase):
+    def test_pyg_with_masks_that_no_split_can_hold(self):
+        from torch_geometric.data import Data
+
+        plain = random_graph()
+        mask = torch.arange(1000) < 300
+        folds = torch.stack([torch.arange(1000) % 5 == fold for fold in range(5)], dim=1)
+        data = Data(x=plain.x, edge_index=plain.edge_index, y=plain.y, train_mask=mask, val_mask=torch.arange(1000) < 7, test_mask=~mask)
+        graph, said = warnings_of(lambda: strata.from_pyg(data))
+        with graph:
+            self.assertRegex(str(said), "the masks train and valid have nodes in common.*input_nodes=data.train_mask")
+            self.assertEqual([len(graph.nodes(split)) for split in ("train", "val", "test")], [0, 0, 700])
+            seeds = [v for batch in strata.NeighborLoader(graph, [2], data.val_mask, batch_size=4) for v in batch.input_id.tolist()]
+            self.assertEqual(len(seeds), 7)
+        data = Data(x=plain.x, edge_index=plain.edge_index, train_mask=folds, valid_mask=torch.zeros(1000, dtype=torch.uint8))
+        with self.assertRaisesRegex(strata.InputError, "train_mask has several columns\n  Choose one of them: split=0"):
+            strata.from_pyg(data)
+        with strata.from_pyg(data, split=3) as graph:
+            self.assertEqual(graph.nodes("train").tolist(), list(range(3, 1000, 5)))
+
+    def test_pyg_with_targets_that_are_no_classes(self):
+        from torch_geometric.data import Data
+
+        plain = random_graph()
+        for y in (torch.randn(1000), torch.randn(1000, 3), torch.randn(1000, 1).double(), torch.rand(1000).bfloat16()):
+            with strata.from_pyg(Data(x=plain.x, edge_index=plain.edge_index, y=y)) as graph:
+                expected = y.view(-1) if y.dim() == 2 and y.size(1) == 1 else y
+                self.assertEqual(graph.num_classes, 0)
+                self.assertTrue(torch.equal(graph.labels[[5, 999]].cpu(), expected[[5, 999]]))
+                with self.assertRaisesRegex(IndexError, "index 1 is 1000"):
+                    graph.labels[[5, 1000]]
+                for batch in strata.NeighborLoader(graph, [3], batch_size=300):
+                    self.assertTrue(torch.equal(batch.y.cpu(), expected[batch.n_id[: batch.batch_size].cpu()]))
+                for batch, _, of_seeds in strata.NodeLoader(graph, None, fanouts=[3], batch_size=300, features=True):
+                    self.assertTrue(torch.equal(of_seeds.cpu(), expected[batch.output_nodes.cpu()]))
+        with strata.from_tensors(plain.edge_index, y=torch.rand(1003)) as graph:
+            self.assertEqual(graph.num_nodes, 1003)
+
+    def test_refuse_what_another_of_them_takes(self):
+        import networkx
+        from torch_geometric.data import Data
+
+        data = Data(x=torch.ones(2, 1), edge_index=torch.tensor([[0], [1]]))
+        for make, given, message in (
+            (strata.from_networkx, data, r"a Data of torch_geometric\n  Call strata.from_pyg\(\)"),
+            (strata.from_dgl, data, r"Call strata.from_pyg\(\)"),
+            (strata.from_pyg, networkx.path_graph(3), r"a Graph of networkx\n  Call strata.from_networkx\(\)"),
+            (strata.from_pyg, [data, data], "a list of 2 graphs\n  Give one of them, or all as one"),
+        ):
+            with self.subTest(message), self.assertRaisesRegex(strata.InputError, message):
+                make(given)
+
+    def test_dgl_with_any_names(self):
+        plain = random_graph()
+        weights = torch.rand(6000)
+        masks = {"train_mask": (torch.arange(1000) < 10).to(torch.uint8), "val_mask": torch.arange(1000) == 500}
+        for names, options in (
+            (("feat", "label", "weight"), {}),
+            (("x", "y", "w"), {}),
+            (("h", "cls", "cost"), {"x": "h", "y": "cls", "edge_weight": "cost"}),
+        ):
+            given = DglGraph(plain.edge_index, 1000, {names[0]: plain.x, names[1]: plain.y, **masks}, {names[2]: weights.view(-1, 1)})
+            graph, said = warnings_of(lambda: strata.from_dgl(given, **options))
+            with self.subTest(names), graph:
+                self.assertEqual((said, graph.num_features, graph.num_classes), ([], 16, 5))
+                self.assertEqual((graph.nodes("train").tolist(), graph.nodes("val").tolist()), (list(range(10)), [500]))
+                batch = next(iter(strata.NeighborLoader(graph, [3], None, batch_size=10, sampler="weighted")))
+                self.assertTrue(torch.equal(batch.edge_weight.cpu(), weights[batch.e_id.cpu()]))
+        given = DglGraph(plain.edge_index, 1000, {"h": plain.x, "age": plain.y}, {"cost": weights})
+        graph, said = warnings_of(lambda: strata.from_dgl(given))
+        with graph:
+            self.assertRegex(str(said), "ndata 'h', 'age' are not read .*x=, y= and edge_weight=.*edata 'cost' is not read")
+            batch = next(iter(strata.NeighborLoader(graph, [3], batch_size=10)))
+            self.assertTrue(torch.equal(batch.h.cpu(), plain.x[batch.n_id.cpu()]) and torch.equal(batch.cost.cpu(), weights[batch.e_id.cpu()]))
+        with self.assertRaisesRegex(strata.InputError, "x='feat' is not there; there are 'h', 'age'"):
+            strata.from_dgl(given, x="feat")
+
     def test_data_of_pyg(self):
         from torch_geometric.data import Data, HeteroData
 
@@ -180,9 +284,84 @@ class FromOthers(unittest.TestCase):
             self.assertEqual((edges.sources.tolist(), edges.weights.tolist()), ([1, 0, 2, 1, 2], [2, 2, 3, 3, 5]))
         with strata.from_networkx(given.to_directed(), edge_weight=[1.0] * 5) as graph:
             self.assertEqual(graph.num_edges, 5)
+        networkx.set_node_attributes(given, {"a": "train", "b": "val"}, "part")
+        graph, said = warnings_of(lambda: strata.from_networkx(given, split="part"))
+        with graph:
+            self.assertEqual([graph.nodes(split).tolist() for split in ("train", "valid", "test")], [[0], [1], []])
+        self.assertRegex(str(said), "node attribute 'f' is not read.*edge attribute 'w' is not read")
+        given.nodes["c"]["part"] = "vali"
+        with self.assertRaisesRegex(strata.InputError, "node 'c' has the part 'vali'\n  Known are train"):
+            strata.from_networkx(given, split="part")
         for options, message in (({"y": "label"}, "node 'a' has no attribute 'label'"), ({"edge_weight": "v"}, r"edge \('a', 'b'\) has")):
             with self.assertRaisesRegex(strata.InputError, message):
                 strata.from_networkx(given, **options)
+
+
+class Saved(unittest.TestCase):
+    """Graphs of other libraries in folders that npy: reads."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="strata-python-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def test_hold_all_nodes_and_no_other_graphs_arrays(self):
+        from torch_geometric.data import Data
+
+        edges = torch.tensor([[0, 1, 2, 5], [1, 2, 0, 5]])
+        lonely = Data(edge_index=edges, num_nodes=12)
+        strata.save(lonely, self.folder / "lonely")
+        self.assertEqual(strata.info(f"npy:{self.folder / 'lonely'}")["num_nodes"], 12)
+        data = Data(edge_index=edges, x=torch.rand(9, 2), edge_weight=torch.rand(4), val_mask=torch.arange(9) == 4, y=torch.rand(9))
+        data.edge_attr, data.title = torch.rand(4, 3), "nine nodes"
+        _, said = warnings_of(lambda: strata.save(data, self.folder / "a" / "nine"))
+        self.assertRegex(str(said), "y is left out: it holds numbers that are no classes.*edge_attr, title are left out")
+        self.assertEqual(
+            sorted(file.name for file in (self.folder / "a" / "nine").iterdir()),
+            ["edge_index.npy", "edge_weight.npy", "num_nodes.npy", "valid.npy", "x.npy"],
+        )
+        with strata.load(f"npy:{self.folder / 'a' / 'nine'}") as graph:
+            self.assertTrue(torch.equal(graph.features[:].cpu(), data.x))
+            self.assertEqual(graph.nodes("val").tolist(), [4])
+        with self.assertRaisesRegex(strata.InputError, "nine exists and is not empty\n  Give another folder"):
+            strata.save(lonely, self.folder / "a" / "nine")
+        (self.folder / "empty").mkdir()
+        strata.save(lonely, self.folder / "empty")
+        self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["a", "empty", "lonely"])
+
+    def test_come_from_files_of_datasets_with_one_graph(self):
+        from torch_geometric.data import Data, InMemoryDataset
+
+        one = Data(edge_index=torch.tensor([[0, 1], [1, 3]]), x=torch.rand(5, 2))
+        for graphs in ([one], [one, one]):
+            path = self.folder / f"{len(graphs)}.pt"
+            InMemoryDataset.save(graphs, path)
+            held = torch.load(path, weights_only=False)
+            if len(graphs) == 1:
+                strata.save(held, self.folder / "one")
+                self.assertEqual(strata.info(f"npy:{self.folder / 'one'}")["num_nodes"], 5)
+            else:
+                with self.assertRaisesRegex(strata.InputError, r"a dataset, with 2 graphs\n  Save .* torch.save\(dataset\[0\]"):
+                    strata.save(held, self.folder / "two")
+
+    def test_come_from_networkx_and_dgl(self):
+        import networkx
+
+        given = networkx.Graph([("a", "b", {"weight": 2}), ("b", "c", {"weight": 3})])
+        given.nodes["b"]["split"] = "val"
+        strata.save(given, self.folder / "x")
+        self.assertEqual((self.folder / "x" / "names.txt").read_text(), "a\nb\nc\n")
+        with strata.load(f"npy:{self.folder / 'x'}", weights=True) as graph:
+            self.assertEqual((graph.num_edges, graph.nodes("val").tolist()), (4, [1]))
+            self.assertEqual(graph.in_edges([1]).weights.tolist(), [2, 3])
+        del given.edges["a", "b"]["weight"]
+        with self.assertRaisesRegex(strata.InputError, r"edge \('a', 'b'\) has no attribute 'weight'"):
+            strata.save(given, self.folder / "y")
+        of_dgl = DglGraph(torch.tensor([[0, 1], [1, 0]]), 3, {"cls": torch.tensor([0, 1, 1])}, {})
+        type(of_dgl).__module__ = "dgl.heterograph"
+        self.addCleanup(setattr, DglGraph, "__module__", __name__)
+        strata.save(of_dgl, self.folder / "z", y="cls")
+        self.assertEqual(strata.info(f"npy:{self.folder / 'z'}")["labels"]["classes"], 2)
 
 
 class Loaded(unittest.TestCase):

@@ -128,7 +128,7 @@ class Launch(unittest.TestCase):
             "        print(f'rank {rank}: {error}'.splitlines()[0], flush=True)\n"
             "for options in ({'batch_size': 60 + rank}, {'input_nodes': [rank]}, {'deal': rank == 0, 'input_nodes': [5]}):\n"
             "    try:\n"
-            "        strata.NeighborLoader(graph, [3], **options)\n"
+            "        strata.NeighborLoader(graph, [3], **({'input_nodes': 'train'} | options))\n"
             "    except strata.InputError as error:\n"
             "        print(f'rank {rank}: {error}'.splitlines()[0], flush=True)\n"
             "graph.close()\n"

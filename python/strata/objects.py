@@ -1,0 +1,360 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graphs of PyG, DGL and NetworkX: as graphs of Strata, or as folders that `npy:DIR` reads."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+import shutil
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from strata import _arguments
+from strata._arrays import host_array
+from strata._attributes import RESERVED, Rows, are_targets
+from strata.errors import InputError
+from strata.graph import Graph, from_tensors
+
+_MASKS = {"train": ("train_mask",), "valid": ("val_mask", "valid_mask"), "test": ("test_mask",)}
+_SPLITS = {"train": "train", "valid": "valid", "val": "valid", "validation": "valid", "test": "test"}
+
+
+@dataclasses.dataclass
+class _Described:
+    """A graph of another library by the names of from_tensors()."""
+
+    arrays: dict[str, Any]
+    nodes: dict[str, Rows] = dataclasses.field(default_factory=dict)  # other arrays with a row per node
+    edges: dict[str, Rows] = dataclasses.field(default_factory=dict)
+    whole: dict[str, Any] = dataclasses.field(default_factory=dict)
+    names: Sequence[Any] | None = None  # of the nodes
+    left_out: list[str] = dataclasses.field(default_factory=list)  # sentences
+
+    def warn(self) -> None:
+        for sentence in self.left_out:
+            warnings.warn(sentence, stacklevel=_arguments.caller())
+
+
+def from_pyg(data: Any, *, split: int | None = None, **options: Any) -> Graph:
+    """from_tensors() of a torch_geometric.data.Data: edge_index, x, y, edge_weight, train_mask, val_mask, test_mask.
+
+    Everything else in it reaches NeighborLoader's batches as with PyG: rows of other nodes' and edges' attributes (edge_attr, pos,
+    time ...), and what belongs to the whole graph as it is. So does an x that is no matrix, in its own type.
+
+    Args:
+        split: the column of masks that have several.
+        options: those of from_tensors(), which come first: edge_weight=data.edge_attr.
+    """
+    return _load(_of_pyg(data, split), options)
+
+
+def from_dgl(graph: Any, *, x: Any = None, y: Any = None, edge_weight: Any = None, **options: Any) -> Graph:
+    """from_tensors() of a homogeneous DGLGraph, with the masks train_mask, val_mask and test_mask of its ndata.
+
+    NeighborLoader's batches have rows of its other ndata and edata under their names; a warning names these.
+
+    Args:
+        x, y: names in ndata; by default "feat" or "x", and "label", "labels" or "y". Or arrays.
+        edge_weight: a name in edata; by default "weight" or "w". Or an array.
+        options: those of from_tensors().
+    """
+    return _load(_of_dgl(graph, x, y, edge_weight), options)
+
+
+def from_networkx(
+    graph: Any, x: str | None = None, y: str | None = None, edge_weight: Any = None, *, split: str | None = None, **options: Any
+) -> Graph:
+    """from_tensors() of a networkx graph, whose nodes get the numbers 0, 1 ... in its own order.
+
+    An undirected graph gets each edge in both directions. A warning names attributes that are not read.
+
+    Args:
+        x, y: node attributes that hold features and labels.
+        edge_weight: the edge attribute that holds weights; or an array, as from_tensors() takes it.
+        split: the node attribute that says "train", "valid" (or "val") or "test"; nodes without one are in no split.
+        options: those of from_tensors().
+    """
+    return _load(_of_networkx(graph, x, y, edge_weight, split), options)
+
+
+def save(graph: Any, folder: str | os.PathLike[str], **options: Any) -> None:
+    """Writes a graph of another library as a folder of arrays, which `npy:FOLDER` reads.
+
+    What the folder does not hold is named in a warning. A folder that has anything in it is refused.
+
+    Args:
+        graph: a torch_geometric.data.Data, or what torch.load() reads of the processed/data.pt of a dataset with one graph; a
+            DGLGraph; or a networkx graph, whose nodes' names go to names.txt.
+        options: those of from_pyg() (split), from_dgl() (x, y, edge_weight) or from_networkx() (x, y, edge_weight, split; by
+            default the attributes "x", "y", "weight" and "split", where nodes or edges have them).
+    """
+    kind = _library_of(graph)
+    if kind == "dgl":
+        described = _of_dgl(graph, **({"x": None, "y": None, "edge_weight": None} | options))
+    elif kind == "networkx":
+        described = _of_networkx(graph, **(_usual_names(graph) | options))
+    else:
+        described = _of_pyg(graph, **({"split": None} | options))
+    _only_what_npy_holds(described)
+    described.warn()
+    _write(described, pathlib.Path(folder))
+
+
+def _load(described: _Described, options: dict[str, Any]) -> Graph:
+    described.warn()
+    of_nodes, of_edges = (options.pop(name, None) or {} for name in ("node_attrs", "edge_attrs"))
+    if (weights := options.get("edge_weight")) is not None:
+        described.edges.pop("edge_weight", None)
+        described.arrays["edge_weight"] = weights
+    graph = from_tensors(
+        node_attrs={**described.nodes, **of_nodes}, edge_attrs={**described.edges, **of_edges}, **(described.arrays | options)
+    )
+    graph._attributes = dataclasses.replace(graph._attributes, whole=described.whole)
+    return graph
+
+
+def _library_of(graph: Any) -> str | None:
+    modules = {kind.__module__.partition(".")[0] for kind in type(graph).__mro__}
+    return next((name for name in ("torch_geometric", "dgl", "networkx") if name in modules), None)
+
+
+def _require(graph: Any, library: str) -> None:
+    """Refuses graphs of the other libraries, and names who takes them."""
+    found = _library_of(graph)
+    callers = {"torch_geometric": "from_pyg", "dgl": "from_dgl", "networkx": "from_networkx"}
+    if found is not None and found != library:
+        raise InputError(f"the graph is a {type(graph).__name__} of {found}", f"Call strata.{callers[found]}() with it.")
+
+
+# ---- PyG ----
+
+
+def _of_pyg(data: Any, split: int | None) -> _Described:
+    _require(data, "torch_geometric")
+    data = _only_data_of(data)
+    edge_index = getattr(data, "edge_index", None)
+    if edge_index is None:
+        raise InputError(
+            f"the {type(data).__name__} has no edge_index",
+            "Give a Data with edges: a HeteroData by to_homogeneous(), and without torch_geometric.transforms.ToSparseTensor.",
+        )
+    made = _Described({"edge_index": edge_index, "num_nodes": data.num_nodes})
+    for name, value in data.to_dict().items():
+        if value is None or name in ("edge_index", "num_nodes"):
+            continue
+        if name in RESERVED and name != "y":
+            made.left_out.append(f"{name} of the Data is left out, because batches have one of their own")
+            continue
+        _sort_in(made, data, name, value)
+    _take_splits(made, {name: made.nodes[name].values for names in _MASKS.values() for name in names if name in made.nodes}, split)
+    return made
+
+
+def _only_data_of(data: Any) -> Any:
+    """The Data of what a dataset of PyG writes, if that is one graph."""
+    if isinstance(data, list):
+        raise InputError(f"a list of {len(data)} graphs", "Give one of them, or all as one: Batch.from_data_list(graphs).")
+    if not isinstance(data, tuple):
+        return data
+    from torch_geometric.data import Data
+
+    held, slices = (*data, None)[:2]
+    starts = next(iter(slices.values()), ()) if isinstance(slices, dict) else ()
+    if isinstance(held, dict):
+        held = Data.from_dict(held)
+    if len(starts) > 2 or not hasattr(held, "to_dict"):
+        graphs = f"{len(starts) - 1} graphs" if len(starts) > 2 else "no single graph"
+        raise InputError(
+            f"this is the file of a dataset, with {graphs}", "Save one of its graphs: torch.save(dataset[0], 'data.pt')."
+        )
+    return held
+
+
+def _sort_in(made: _Described, data: Any, name: str, value: Any) -> None:
+    """One attribute of a Data to where it belongs."""
+    is_rows = hasattr(value, "__array__") and getattr(value, "ndim", 0) > 0
+    of_nodes = is_rows and data.is_node_attr(name)
+    dim = data.__cat_dim__(name, value) if is_rows else 0
+    if name == "x" and is_rows and value.ndim == 2:
+        made.arrays["x"] = value
+    elif name == "y" and is_rows and (of_nodes or len(value) != 1):
+        made.arrays["y"] = _column(value)
+    elif name == "edge_weight" and is_rows:
+        made.arrays["edge_weight"] = _column(value)
+    elif of_nodes:
+        made.nodes[name] = Rows(value, dim)
+    elif is_rows and data.is_edge_attr(name):
+        made.edges[name] = Rows(value, dim)
+    elif not is_rows and (data.is_node_attr(name) or data.is_edge_attr(name)):
+        made.left_out.append(f"{name} of the Data is left out: it is a {type(value).__name__}, and no array with a row per node or edge")
+    else:
+        made.whole[name] = value
+
+
+def _column(value: Any) -> Any:
+    return value.reshape(-1) if value.ndim == 2 and value.shape[1] == 1 else value
+
+
+def _take_splits(made: _Described, found: dict[str, Any], column: int | None) -> None:
+    """Masks of nodes as splits. Those with nodes in common are left out, because a node of Strata's is in one split."""
+    import torch
+
+    masks: dict[str, Any] = {}
+    for split, names in _MASKS.items():
+        for name in [name for name in names if name in found][:1]:
+            mask = torch.as_tensor(found[name])
+            if mask.dim() == 2:
+                if column is None:
+                    raise InputError(f"{name} has several columns", "Choose one of them: split=0.")
+                mask = mask[:, column]
+            masks[split] = mask.bool()
+    shared = [(a, b) for a in masks for b in masks if a < b and bool((masks[a] & masks[b].to(masks[a].device)).any())]
+    for a, b in shared:
+        made.left_out.append(
+            f"the masks {a} and {b} have nodes in common, and are left out as splits, which share no node: give loaders the masks "
+            "themselves, input_nodes=data.train_mask"
+        )
+    made.arrays |= {split: mask for split, mask in masks.items() if not any(split in pair for pair in shared)}
+
+
+# ---- DGL ----
+
+
+def _of_dgl(graph: Any, x: Any, y: Any, edge_weight: Any) -> _Described:
+    import torch
+
+    _require(graph, "dgl")
+    if not graph.is_homogeneous:
+        raise InputError("the DGLGraph has several types of nodes or edges", "Give one type: dgl.to_homogeneous(graph, ndata=...).")
+    made = _Described({"edge_index": torch.stack(graph.edges(order="eid")), "num_nodes": graph.num_nodes()})
+    ndata, edata = dict(graph.ndata), dict(graph.edata)
+    for array, given, usual, frame in (
+        ("x", x, ("feat", "x"), ndata),
+        ("y", y, ("label", "labels", "y"), ndata),
+        ("edge_weight", edge_weight, ("weight", "w"), edata),
+    ):
+        name = next((key for key in usual if key in frame), None) if given is None else given
+        if isinstance(name, str):
+            if name not in frame:
+                raise InputError(f"{array}={name!r} is not there; there are {', '.join(map(repr, frame)) or 'none'}", "Give one of them.")
+            made.arrays[array] = _column(frame.pop(name)) if array != "x" else frame.pop(name)
+        elif name is not None:
+            made.arrays[array] = name
+    masks = {name: ndata.pop(name) for names in _MASKS.values() for name in names if name in ndata}
+    _take_splits(made, masks, None)
+    for what, frame, held in (("ndata", ndata, made.nodes), ("edata", edata, made.edges)):
+        kept = {name: value for name, value in frame.items() if name not in RESERVED and not name.startswith("_")}
+        held |= {name: Rows(value) for name, value in kept.items()}
+        if kept:
+            made.left_out.append(
+                f"{what} {', '.join(map(repr, kept))} {'is' if len(kept) == 1 else 'are'} not read as features, labels or weights, which "
+                "x=, y= and edge_weight= name; only batches of NeighborLoader have their rows"
+            )
+    return made
+
+
+# ---- NetworkX ----
+
+
+def _of_networkx(graph: Any, x: str | None, y: str | None, edge_weight: Any, split: str | None) -> _Described:
+    import numpy
+
+    _require(graph, "networkx")
+    number = {node: i for i, node in enumerate(graph.nodes)}
+    edges = [(number[a], number[b]) for a, b in graph.edges()]
+    opposite = [] if graph.is_directed() else [i for i, (a, b) in enumerate(edges) if a != b]
+    edges += [edges[i][::-1] for i in opposite]
+    made = _Described({"edge_index": numpy.array(edges, dtype="int64").reshape(-1, 2).T, "num_nodes": len(number)}, names=list(number))
+    nodes = [(node, graph.nodes[node]) for node in graph.nodes]
+    if x:
+        made.arrays["x"] = _attributes_of(nodes, x, "node").astype("float32").reshape(len(number), -1)
+    if y:
+        made.arrays["y"] = _attributes_of(nodes, y, "node")
+    if isinstance(edge_weight, str):
+        weights = _attributes_of((((a, b), held) for a, b, held in graph.edges(data=True)), edge_weight, "edge")
+        made.arrays["edge_weight"] = numpy.concatenate([weights, weights[numpy.array(opposite, dtype="int64")]])
+    elif edge_weight is not None:
+        made.arrays["edge_weight"] = edge_weight
+    if split:
+        made.arrays |= _splits_of(nodes, split)
+    for what, holders, read in (
+        ("node", (held for _, held in nodes), (x, y, split)),
+        ("edge", (held for *_, held in graph.edges(data=True)), (edge_weight if isinstance(edge_weight, str) else None,)),
+    ):
+        names = [name for name in dict.fromkeys(name for held in holders for name in held) if name not in read]
+        if names:
+            made.left_out.append(
+                f"{what} {'attribute' if len(names) == 1 else 'attributes'} {', '.join(map(repr, names))} "
+                f"{'is' if len(names) == 1 else 'are'} not read: x=, y=, split= and edge_weight= name what is"
+            )
+    return made
+
+
+def _attributes_of(holders: Iterable[tuple[Any, Any]], key: str, what: str) -> Any:
+    """The attribute of each node or edge, one row each."""
+    import numpy
+
+    values = []
+    for holder, held in holders:
+        if key not in held:
+            raise InputError(f"{what} {holder!r} has no attribute {key!r}", f"Give every {what} one, or leave it out.")
+        values.append(held[key])
+    return numpy.array(values)
+
+
+def _splits_of(nodes: list[tuple[Any, Any]], key: str) -> dict[str, Any]:
+    import numpy
+
+    masks = {split: numpy.zeros(len(nodes), dtype=bool) for split in _MASKS}
+    for i, (node, held) in enumerate(nodes):
+        word = held.get(key)
+        if word is None or word in ("", "none"):
+            continue
+        if word not in _SPLITS:
+            raise InputError(f"node {node!r} has the {key} {word!r}", "Known are train, valid (or val) and test.")
+        masks[_SPLITS[word]][i] = True
+    return {split: mask for split, mask in masks.items() if mask.any()}
+
+
+def _usual_names(graph: Any) -> dict[str, Any]:
+    """The names that the attributes of a networkx graph usually have, as far as any node or edge has them."""
+    of_nodes = {name for _, held in graph.nodes(data=True) for name in held}
+    of_edges = {name for *_, held in graph.edges(data=True) for name in held}
+    names: dict[str, Any] = {name: name if name in of_nodes else None for name in ("x", "y", "split")}
+    return names | {"edge_weight": "weight" if "weight" in of_edges else None}
+
+
+# ---- Folders ----
+
+
+def _only_what_npy_holds(made: _Described) -> None:
+    """Takes out what strata-partition cannot read."""
+    splits = {name for names in _MASKS.values() for name in names}
+    others = [*(name for name in made.nodes if name not in splits), *made.edges, *made.whole]
+    made.left_out = [sentence for sentence in made.left_out if "only batches of NeighborLoader" not in sentence]
+    if "y" in made.arrays and are_targets(host_array(made.arrays["y"], "y")):
+        del made.arrays["y"]
+        made.left_out.append("y is left out: it holds numbers that are no classes, and strata-train trains on classes only")
+    if others:
+        made.left_out.append(f"{', '.join(others)} {'is' if len(others) == 1 else 'are'} left out, which strata-partition does not read")
+
+
+def _write(made: _Described, folder: pathlib.Path) -> None:
+    """Beside its place, and then there at once."""
+    import numpy
+
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder} exists and is not empty", "Give another folder, or remove it first.")
+    unfinished = folder.with_name(f"{folder.name}.unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    try:
+        for name, value in made.arrays.items():
+            numpy.save(unfinished / f"{name}.npy", numpy.int64(value) if name == "num_nodes" else host_array(value, name))
+        if made.names is not None:
+            (unfinished / "names.txt").write_text("".join(f"{name}\n" for name in made.names))
+        unfinished.rename(folder)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)

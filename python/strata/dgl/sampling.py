@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
+import threading
 import weakref
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +16,7 @@ from torch import Tensor
 
 from strata import _arguments, _core
 from strata._arrays import current_stream, ids_array, to_torch
+from strata._loader_options import by_weight
 from strata.dgl.blocks import EID, Block
 from strata.dgl.graphs import DGLGraph, graph_of
 from strata.errors import InputError
@@ -88,42 +91,60 @@ class Frontier:
 
 
 @dataclasses.dataclass
-class _Draws:
-    """What keys the next choice from a graph, and its samplers."""
+class _Batch:
+    """What keys the hops of a batch that a loader samples on this thread."""
 
-    samplers: dict[tuple[int, str, bool, bool], _core.NeighborSampler] = dataclasses.field(default_factory=dict)
-    seed: int = 0
-    epoch: int = 0xFFFFFFFF  # of calls outside of a loader
-    step: int = 0
-    hop: int | None = None  # the next one of a batch; None: outside of a loader
-    hops_with_transposes: int = 0  # of a batch, whose blocks bring what gradients of strata.nn's layers need
+    graph: Graph
+    seed: int
+    epoch: int
+    step: int
+    hops_with_transposes: int  # whose blocks bring what gradients of strata.nn's layers need
+    hop: int = 0  # the next one
 
-    def transposes(self) -> bool:
-        """Whether the next hop's block brings it."""
-        return self.hop is not None and self.hop < self.hops_with_transposes
+
+class _Samplers:
+    """Of a graph, for all threads, which C++ lets take turns; and how many calls were made outside of loaders."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[int, str, bool, bool], _core.NeighborSampler] = {}
+        self._calls = itertools.count()
+
+    def of(self, graph: Graph, kind: tuple[int, str, bool, bool]) -> _core.NeighborSampler:
+        if kind not in self._made:
+            fanout, method, replace, transposes = kind
+            made = _core.NeighborSampler.make(
+                graph._core, fanouts=[fanout], sampler=method, replace=replace, layer_dependent=False, transposes=transposes
+            )
+            self._made.setdefault(kind, made)
+        return self._made[kind]
 
     def next_key(self) -> dict[str, int]:
-        if self.hop is None:
-            key = {"seed": torch.initial_seed() % (1 << 64), "epoch": self.epoch, "step": self.step, "hop": 0}
-            self.step = (self.step + 1) % (1 << 32)
-            return key
-        self.hop += 1
-        return {"seed": self.seed, "epoch": self.epoch, "step": self.step, "hop": self.hop - 1}
+        """Of a call outside of a loader, whose epoch no loader has."""
+        step = next(self._calls) % (1 << 32)
+        return {"seed": torch.initial_seed() % (1 << 64), "epoch": 0xFFFFFFFF, "step": step, "hop": 0}
 
 
-_draws: weakref.WeakKeyDictionary[Graph, _Draws] = weakref.WeakKeyDictionary()
+_samplers: weakref.WeakKeyDictionary[Graph, _Samplers] = weakref.WeakKeyDictionary()
+
+
+class _Sampled(threading.local):
+    """The batch that this thread samples; None: outside of a loader."""
+
+    batch: _Batch | None = None
+
+
+_sampled = _Sampled()
 
 
 @contextlib.contextmanager
 def keyed(graph: Graph, seed: int, epoch: int, step: int, hops_with_transposes: int) -> Iterator[None]:
     """While a batch is sampled: call h of sample_neighbors() draws what hop h of a NodeLoader's batch of this key draws."""
-    draws = _draws.setdefault(graph, _Draws())
-    before = dataclasses.replace(draws)
-    draws.seed, draws.epoch, draws.step, draws.hop, draws.hops_with_transposes = seed, epoch, step, 0, hops_with_transposes
+    before = _sampled.batch
+    _sampled.batch = _Batch(graph, seed, epoch, step, hops_with_transposes)
     try:
         yield
     finally:
-        vars(draws).update(vars(before))
+        _sampled.batch = before
 
 
 def sample_neighbors(
@@ -141,7 +162,7 @@ def sample_neighbors(
     """In-edges of some nodes: as many as `fanout` for each, or all (-1).
 
     In a BlockSampler's sample_frontier() choices are keyed by the loader's seed, epoch and step, the hop and the node, so that
-    they are the same on any number of ranks; elsewhere by torch's seed and the number of calls so far.
+    they are the same on any number of ranks; elsewhere by torch's seed and the number of calls so far. Any thread may call it.
 
     Args:
         g: a graph of strata.load() and its like, whose structure lies on this machine.
@@ -156,13 +177,16 @@ def sample_neighbors(
     if exclude_edges is not None:
         raise InputError("exclude_edges is not possible", "Leave edges out of the frontier: frontier.remove_edges(positions).")
     require_graph(g)
-    draws = _draws.setdefault(g, _Draws())
-    kind = (check_fanout(fanout), "uniform" if prob is None else "weighted", replace, draws.transposes())
-    if kind not in draws.samplers:
-        draws.samplers[kind] = _core.NeighborSampler.make(
-            g._core, fanouts=[kind[0]], sampler=kind[1], replace=kind[2], layer_dependent=False, transposes=kind[3]
-        )
-    batch = draws.samplers[kind].sample(ids_array(nodes, "nodes").reshape(-1), **draws.next_key(), stream=current_stream())
+    samplers = _samplers.setdefault(g, _Samplers())
+    of = _sampled.batch if _sampled.batch is not None and _sampled.batch.graph is g else None
+    transposes = of is not None and of.hop < of.hops_with_transposes
+    sampler = samplers.of(g, (check_fanout(fanout), "uniform" if prob is None else by_weight(g, "uniform", prob), replace, transposes))
+    if of is None:
+        key = samplers.next_key()
+    else:
+        key = {"seed": of.seed, "epoch": of.epoch, "step": of.step, "hop": of.hop}
+        of.hop += 1
+    batch = sampler.sample(ids_array(nodes, "nodes").reshape(-1), **key, stream=current_stream())
     return Frontier.of_block(Block.of(block_of(batch.blocks[0], to_torch(batch.nodes))), nodes)
 
 

@@ -372,7 +372,7 @@ TEST_P(NodeLoaderTest, GoesThroughEpochsBesideALoaderOfAnotherThread) {
       nodes.insert(nodes.end(), batch->nodes, batch->nodes + batch->num_seeds);
     return nodes;
   };
-  constexpr std::uint32_t kEpochs = 20;
+  constexpr std::uint32_t kEpochs = 8;
   std::vector<std::vector<NodeId>> of_first, of_second;
   std::thread other([&] {
     for (std::uint32_t e = 0; e < kEpochs; ++e) of_second.push_back(seeds(second, 100 + e));

@@ -129,5 +129,44 @@ class Slurm(e2e.Case):
         self.assertNotIn('there is no checkpoint', self.log(output))
 
 
+class Script(e2e.Case):
+    """What launch/strata.sbatch makes of a folder, with a strata-run that only writes down its options; without Slurm."""
+
+    def setUp(self):
+        super().setUp()
+        self.output = self.folder / 'run'
+        self.called = self.folder / 'called'
+
+    def start(self, job, restarts, *options, work='true'):
+        """Runs the script; `work` stands for the training. Returns what strata-train was given after its own options."""
+        run = self.folder / 'strata-run'
+        run.write_text(f'#!/bin/bash\necho "$@" > {self.called}\n{work}\n')
+        run.chmod(0o755)
+        self.run_program(['bash', SCRIPT, '--output', self.output, *options], STRATA_HOME=str(self.folder), SLURM_JOB_ID=str(job),
+                         SLURM_RESTART_COUNT=str(restarts), SLURM_SUBMIT_DIR=str(self.folder))
+        return self.called.read_text().split(f'{self.output}', 1)[1].split()
+
+    def test_leaves_the_run_of_another_job_alone(self):
+        self.output.mkdir()
+        for name in ('metrics.jsonl', 'model.safetensors', 'checkpoint.safetensors'):
+            (self.output / name).write_text('precious')
+            for restarts in (0, 1, 2):
+                self.assertEqual(self.start(41, restarts), [], name)
+        self.assertEqual(self.start(41, 0, '--overwrite', work='kill -9 $PPID'), ['--overwrite'])
+        self.assertEqual(self.start(42, 1), [], 'the folder is that of job 41')
+
+    def test_replaces_or_resumes_what_its_own_start_left(self):
+        node_fails = f'touch {self.output}/metrics.jsonl; kill -9 $PPID'
+        self.assertEqual(self.start(51, 0, work=node_fails), [])
+        self.assertEqual(self.start(51, 1, work=node_fails), ['--overwrite'])
+        (self.output / 'checkpoint.safetensors').write_text('of job 51')
+        self.assertEqual(self.start(51, 2), ['--resume'])
+        self.assertFalse((self.output / 'restarts').exists(), 'the run is over')
+
+    def test_takes_a_folder_that_no_start_has_reached(self):
+        self.assertEqual(self.start(61, 1, work=f'touch {self.output}/metrics.jsonl; kill -9 $PPID'), [])
+        self.assertEqual(self.start(61, 2), ['--overwrite'])
+
+
 if __name__ == '__main__':
     e2e.main()

@@ -24,6 +24,20 @@ def runs(pid):
         return False
 
 
+class EndedFirst(AssertionError):
+    """A run was over before what it was to be met in; on a busy machine it may be."""
+
+
+def met(attempt):
+    """What attempt(number) returns: a run that was killed where it was to be. It begins anew if the run had ended before."""
+    for number in range(4):
+        try:
+            return attempt(number)
+        except EndedFirst:
+            pass
+    return attempt(4)
+
+
 class Job:
     """A run in the background."""
 
@@ -37,21 +51,24 @@ class Job:
 
     def wait_for(self, reached):
         """Until reached() holds; finds the ranks' processes on the way."""
-        deadline = time.monotonic() + 120
-        while time.monotonic() < deadline:
+        def holds():
             if len(self.ranks) < self.num_ranks:
                 found = subprocess.run(['pgrep', '-P', str(self.process.pid), '-x', 'strata-train'], text=True, capture_output=True)
                 self.ranks = [int(pid) for pid in found.stdout.split()]
-            if len(self.ranks) == self.num_ranks and reached():
-                return
-            if self.process.poll() is not None:
-                break
-            time.sleep(0.005)
-        raise AssertionError(f'the run ended first: {self.log.read_text()}')
+            return (len(self.ranks) == self.num_ranks and reached()) or self.process.poll() is not None
+        e2e.wait_until(holds, self.log)
+        if self.process.poll() is not None:
+            self.refuse_end()
+
+    def refuse_end(self):
+        raise (EndedFirst if self.process.returncode == 0 else AssertionError)(self.log.read_text())
 
     def kill(self):
         """Kills a rank; returns the seconds until mpirun and all ranks ended, and what they had printed."""
         start = time.monotonic()
+        if not runs(self.ranks[VICTIM]):
+            self.process.wait(timeout=4 * LIMIT)
+            self.refuse_end()
         os.kill(self.ranks[VICTIM], signal.SIGKILL)
         try:
             self.process.wait(timeout=4 * LIMIT)
@@ -74,6 +91,8 @@ class Killed(e2e.Case):
 
     def check_end(self, job):
         seconds, text = job.kill()
+        if job.process.returncode == 0:
+            raise EndedFirst(text)
         self.assertLess(seconds, LIMIT, text)
         self.assertNotEqual(job.process.returncode, 0, text)
         self.assertEqual(text.count('signal 9'), 1, 'one message says who was killed:\n' + text)
@@ -104,29 +123,35 @@ class Killed(e2e.Case):
     def test_while_it_trains(self):
         for pipeline in ('on', 'off'):
             options = ['--pipeline', pipeline, '--model', 'gat']
-            job = Job(self.folder, f'training-{pipeline}', self.graph, options)
             steps_an_epoch = 10   # at least
-            job.wait_for(lambda: job.records('epoch') >= 2 and job.records('step') % steps_an_epoch)
-            self.check_end(job)
-            self.check_resume(job, *options)
+
+            def attempt(number, options=options, name=f'training-{pipeline}'):
+                job = Job(self.folder, f'{name}{number}', self.graph, options)
+                job.wait_for(lambda: job.records('epoch') >= 2 and job.records('step') % steps_an_epoch)
+                self.check_end(job)
+                return job
+            self.check_resume(met(attempt), *options)
 
     def test_on_virtual_machines_while_it_trains(self):
         options = ['--ranks-per-machine', '1']
-        job = Job(self.folder, 'machines', self.graph, options)
-        job.wait_for(lambda: job.records('epoch') >= 2)
-        self.check_end(job)
-        self.check_resume(job, *options)
+
+        def attempt(number):
+            job = Job(self.folder, f'machines{number}', self.graph, options)
+            job.wait_for(lambda: job.records('epoch') >= 2)
+            self.check_end(job)
+            return job
+        self.check_resume(met(attempt), *options)
 
     def test_while_it_evaluates(self):
-        for attempt in range(5):   # evaluation may be over before the kill
-            job = Job(self.folder, f'evaluating{attempt}', self.graph, ['--hidden', '768'])
+        def attempt(number):
+            job = Job(self.folder, f'evaluating{number}', self.graph, ['--hidden', '768'])
             job.wait_for(lambda: job.records('epoch') >= 2)
             self.check_end(job)
             due = e2e.progress(job.output / 'checkpoint.safetensors')['evaluation_due']
-            if due and job.records('evaluation') < job.records('epoch'):
-                break
-        else:
-            self.fail('no evaluation was met')
+            if not due or job.records('evaluation') >= job.records('epoch'):
+                raise EndedFirst('the evaluation was over')
+            return job
+        job = met(attempt)
         epochs = e2e.metrics(job.output, 'epoch')
         self.check_resume(job, '--hidden', '768')
         self.assertEqual(e2e.metrics(job.output, 'epoch')[:len(epochs)], epochs, 'the epoch was not trained again')

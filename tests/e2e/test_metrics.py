@@ -119,7 +119,7 @@ class Metrics(e2e.Case):
     def test_tells_waiting_for_a_slow_rank_from_computing(self):
         pause = 2.0
         job = Job(self.folder, 'slow', SPEC.format(classes=3).replace('nodes=500,edges=4000', 'nodes=20000,edges=200000'),
-                  ['--batch-size', '50', '--epochs', '1', '--log-every', '1'], ranks=2)
+                  ['--batch-size', '10', '--epochs', '1', '--log-every', '1'], ranks=2)
         job.wait_for(lambda: job.records('step') > 5)
         os.kill(job.ranks[1], signal.SIGSTOP)
         time.sleep(pause)

@@ -5,7 +5,6 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 import unittest
 
 import strata_e2e as e2e
@@ -61,9 +60,7 @@ class WithMps(e2e.Case):
         with log.open('w') as stream:
             process = subprocess.Popen([str(SCRIPT), 'bash', '-c', 'echo folder $CUDA_MPS_PIPE_DIRECTORY; exec sleep 60'], stdout=stream,
                                        stderr=stream)
-        deadline = time.monotonic() + 30
-        while 'folder' not in log.read_text() and time.monotonic() < deadline:
-            time.sleep(0.1)
+        e2e.wait_until(lambda: 'folder' in log.read_text(), log)
         process.send_signal(signal.SIGTERM)
         self.assertNotEqual(process.wait(timeout=30), 0)
         self.check_gone(log.read_text())

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import time
 
 import h5py
 
@@ -122,10 +121,8 @@ class Refusals(e2e.Case):
         with h5py.File(part, 'r+') as contents:
             contents['/edges/node__to__node/indices'][17] = 500
         for verify, found in (('on', '/edges/node__to__node/indices'), ('off', 'is 500, but nodes are 0 to 499')):
-            start = time.monotonic()
             _, done = self.train(graph, '--ranks-per-machine', '1', '--replicate-graph', 'off', '--halo-cache', '0',
                                  '--verify-parts', verify, ranks=2, expect=2, timeout=60)
-            self.assertLess(time.monotonic() - start, 10)
             told = [line for line in done.stderr.splitlines() if line.startswith('strata-train:')]
             self.assertEqual(len(told), 1, done.stderr)
             for words in ('rank 1 (host ', part.name, found):

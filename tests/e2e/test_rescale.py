@@ -16,26 +16,32 @@ class Rescale(e2e.Case):
         job = [*JOB, *options]
         one, four = self.build(SPEC, 1), self.build(SPEC, 4)
         other = self.build(SPEC, 3, 'other', '--method', 'random')
-        whole, _ = self.train(four, *job, ranks=4)
         output = self.folder / 'rescaled'
         self.train(four, *job, '--epochs', '1', ranks=4, output=output)
         self.train(other, *job, '--epochs', '2', '--resume', ranks=2, output=output)
-        # Stopped within an epoch, on machines.
-        code, text = self.signalled(other, output, signal.SIGUSR1, *job, '--resume', '--ranks-per-machine', '1', ranks=3,
-                                    after=len(e2e.steps(output)) + 5)
-        self.assertEqual(code, STOPPED, text)
-        self.assertGreater(e2e.progress(output / 'checkpoint.safetensors')['step_in_epoch'], 0)
-        self.train(one, *job, '--epochs', '3', '--resume', output=output)
-        self.train(four, *job, '--resume', ranks=4, output=output)
+        epoch, stops = self.stop_within_an_epoch(other, output, *job, '--resume', '--ranks-per-machine', '1')
+        self.train(one, *job, '--epochs', epoch, '--resume', output=output)
+        self.train(four, *job, '--epochs', epoch + 1, '--resume', ranks=4, output=output)
 
-        self.assertEqual([record['ranks'] for record in e2e.metrics(output, 'run')], [4, 2, 3, 1, 4])
+        self.assertEqual([record['ranks'] for record in e2e.metrics(output, 'run')], [4, 2, *[3] * stops, 1, 4])
+        whole, _ = self.train(four, *job, '--epochs', epoch + 1, ranks=4)
         self.assertEqual(e2e.steps(whole), e2e.steps(output))
         for place, a, b in zip(e2e.steps(whole), e2e.step_losses(output), e2e.step_losses(whole)):
             self.assertLess(abs(a - b), 1e-4 * abs(b), f'epoch and step {place}')
         evaluations = e2e.metrics(output, 'evaluation')
-        self.assertEqual([record['epoch'] for record in evaluations], [1, 2, 3, 4])
+        self.assertEqual([record['epoch'] for record in evaluations], list(range(1, epoch + 2)))
         for record, expected in zip(evaluations, e2e.metrics(whole, 'evaluation')):
             self.assertAlmostEqual(record['valid']['accuracy'], expected['valid']['accuracy'], delta=0.005)
+
+    def stop_within_an_epoch(self, graph, output, *job):
+        """On three ranks; returns the number of the epoch, and how many stops it took: one may come at the end of an epoch."""
+        for stops in range(1, 6):
+            code, text = self.signalled(graph, output, signal.SIGUSR1, *job, '--epochs', '1000', ranks=3, after=len(e2e.steps(output)) + 5)
+            self.assertEqual(code, STOPPED, text)
+            progress = e2e.progress(output / 'checkpoint.safetensors')
+            if progress['step_in_epoch']:
+                return progress['epoch'] + 1, stops
+        self.fail('every stop came at the end of an epoch')
 
     def test_goes_on_with_the_same_losses(self):
         self.check()
@@ -44,11 +50,11 @@ class Rescale(e2e.Case):
         self.check('--accumulate', '3', '--model', 'gcn', '--dropout', '0.2')
 
     def test_stops_between_updates(self):
-        # Asked to before the end of the first update, which is no end of the 16 steps whose times are taken.
+        # Asked to soon after the first update, in the midst of the second: its end is none of the 16 steps whose times are taken.
         updates = 12
         graph, output = self.build(SPEC, 2), self.folder / 'stopped'
         job = [*JOB, '--accumulate', str(updates), '--fanouts', '15,15', '--hidden', '128']
-        code, text = self.signalled(graph, output, signal.SIGUSR1, *job, '--ranks-per-machine', '1', after=0)
+        code, text = self.signalled(graph, output, signal.SIGUSR1, *job, '--ranks-per-machine', '1', after=1)
         self.assertEqual(code, STOPPED, text)
         self.assertEqual(e2e.progress(output / 'checkpoint.safetensors')['step_in_epoch'] % updates, 0)
 

@@ -4,7 +4,6 @@ import re
 import shutil
 import signal
 import subprocess
-import time
 
 import strata_e2e as e2e
 
@@ -135,9 +134,7 @@ class Folder(e2e.Case):
             return subprocess.Popen([str(word) for word in command], env=e2e.ENVIRONMENT, stdout=stream, stderr=subprocess.STDOUT)
 
     def wait_for(self, path):
-        deadline = time.monotonic() + 120
-        while not path.exists() and time.monotonic() < deadline:
-            time.sleep(0.01)
+        e2e.wait_until(path.exists, self.log)
 
     def test_has_one_run_at_a_time(self):
         output = self.folder / 'shared'
@@ -151,7 +148,7 @@ class Folder(e2e.Case):
             self.assertTrue((output / 'metrics.jsonl').read_text().startswith(before), 'the first run is left alone')
         finally:
             subprocess.run(['pkill', '-9', '-P', str(first.pid)])
-            first.wait(timeout=60)
+            first.wait(timeout=e2e.PATIENCE)
         for name in ('checkpoint.safetensors.tmp4000000', 'model.safetensors.tmp7', 'metrics.jsonl.tmp1'):
             (output / name).write_text('half written')
         epochs = e2e.progress(output / 'checkpoint.safetensors')['epoch'] + 1
@@ -171,7 +168,7 @@ class Folder(e2e.Case):
         self.assertEqual([path.name for path in there.iterdir()], ['all.npy.tmp'], self.log.read_text())
         self.assertGreater((there / 'all.npy.tmp').stat().st_size, 4000 * 5 * 4)
         shutil.rmtree(there)
-        self.assertNotEqual(run.wait(timeout=120), 0)
+        self.assertNotEqual(run.wait(timeout=e2e.PATIENCE), 0)
         self.assertFalse(e2e.final(output)['stopped'])
         self.assertIn('best epoch', self.log.read_text())
         self.assertRegex(self.log.read_text(), r'cannot rename .*all\.npy')

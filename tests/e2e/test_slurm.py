@@ -12,7 +12,7 @@ SCRIPT = e2e.REPOSITORY / 'launch' / 'strata.sbatch'
 SPEC = 'synthetic:kind=sbm,nodes=4000,edges=40000,features=24,classes=5,seed=3'
 JOB = ['--fanouts', '5,5', '--hidden', '32', '--batch-size', '25', '--epochs', '10', '--log-every', '1', '--seed', '5', '--device', 'cpu']
 SLOW_START = 'synthetic:kind=lognormal,nodes=4000000,edges=80000000,features=16,classes=5'
-LIMIT = 240   # seconds for a job from its submission to its end
+LIMIT = 480   # seconds for a job from its submission to its end: Slurm itself waits for up to a minute before a restart
 INTERFACES = {'OMPI_MCA_oob_tcp_if_include': 'v0', 'OMPI_MCA_btl_tcp_if_include': 'v0'}
 
 
@@ -20,7 +20,7 @@ class Slurm(e2e.Case):
     def setUp(self):
         super().setUp()
         # It ends with its standard input, and so with this process, however that ends.
-        self.cluster = subprocess.Popen(['sh', str(CLUSTER), '2', '600'], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        self.cluster = subprocess.Popen(['sh', str(CLUSTER), '2', '1200'], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         env=e2e.ENVIRONMENT)
         self.addCleanup(self.end_cluster)
         line = self.cluster.stdout.readline()
@@ -66,6 +66,11 @@ class Slurm(e2e.Case):
             state, restarts = self.state(job)
             return (state, restarts) if state in ('COMPLETED', 'FAILED', 'CANCELLED', 'NODE_FAIL') else None
         return self.wait_for(job, output, ended)
+
+    def script_started(self, output):
+        """Whether it runs strata-run, before which it handles signals; whether strata-train runs makes no difference."""
+        found = subprocess.run(['pgrep', '-f', f'strata-run .*--output {output} '], text=True, capture_output=True)
+        return found.returncode == 0
 
     def warn(self, job):
         self.on_first_host('scancel', '--signal=USR1', '--batch', job)
@@ -118,8 +123,7 @@ class Slurm(e2e.Case):
         output = self.folder / 'slow'
         job = self.submit(1, output, '--graph', SLOW_START, '--fanouts', '5,5', '--device', 'cpu')
         for starts in (1, 2, 3):
-            self.wait_for(job, output, lambda: self.state(job) == ('RUNNING', starts - 1))
-            time.sleep(1)   # the script is there; whether strata-train is makes no difference
+            self.wait_for(job, output, lambda: self.state(job) == ('RUNNING', starts - 1) and self.script_started(output))
             self.warn(job)
             self.wait_for(job, output, lambda: self.state(job) != ('RUNNING', starts - 1))
         state, restarts = self.wait_for_end(job, output)

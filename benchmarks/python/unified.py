@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows of a CPU tensor on the GPU: strata.unified(tensor)[index] beside a copy to the GPU and beside gather-and-copy.
 
-    unified.py [--gib 16] [--rows 1000000] [--row-bytes 512] [--device] [--json FILE]
-
---device adds the same through torch's device "unified", which has a copy of the tensor.
+    unified.py [--gib 16] [--rows 1000000] [--row-bytes 512] [--json FILE]
 """
 
 import argparse
@@ -32,7 +30,6 @@ def main():
     parser.add_argument("--gib", type=float, default=16)
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--row-bytes", type=int, default=512)
-    parser.add_argument("--device", action="store_true")
     parser.add_argument("--json")
     options = parser.parse_args()
     cols = options.row_bytes // 4
@@ -47,11 +44,6 @@ def main():
     rows = {"copy of pinned memory": timed(lambda: buffer.copy_(pinned, non_blocking=True))}
     for name, ids in index.items():
         rows[f"unified, {name}"] = timed(lambda ids=ids: torch.index_select(u, 0, ids, out=buffer))
-    if options.device:
-        strata.enable_unified_device()
-        of_device = tensor.to(device="unified")
-        for name, ids in index.items():
-            rows[f"device unified, {name}"] = timed(lambda ids=ids: of_device[ids])
     rows["tensor[index].to('cuda'), random"] = timed(lambda: tensor[random].to("cuda"))
     rates = {name: gigabytes / seconds for name, seconds in rows.items()}
     limit = rates["copy of pinned memory"]

@@ -29,8 +29,13 @@ from strata.recording import GraphedStep, StepCounts, graphed
 from strata.reports import report
 from strata.sm_split import SmSplit
 from strata.training import Scores, TrainResult, plan, train
-from strata.unified_device import enable_unified_device
-from strata.unified_tensor import UnifiedTensor, gather_pinned_tensor_rows, pin_memory_inplace, unified
+from strata.unified_tensor import (
+    UnifiedTensor,
+    enable_unified_device,
+    gather_pinned_tensor_rows,
+    pin_memory_inplace,
+    unified,
+)
 
 __version__: str = _core.__version__  # type: ignore[attr-defined]  # stubs leave it out
 

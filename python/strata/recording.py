@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from strata._process import process
 from strata.errors import InputError
 from strata.loaders import NeighborLoader, NodeLoader
-from strata.unified_device import is_enabled
 
 if TYPE_CHECKING:
     import torch
@@ -230,11 +229,6 @@ class _Recorder:
         """The step on the buffer's batch; runs nothing on the GPU."""
         import torch
 
-        if is_enabled():
-            raise InputError(
-                'a step cannot be recorded in a process that has the device "unified", in which torch runs no backward passes on a GPU',
-                "Use strata.unified(tensor) instead of strata.enable_unified_device().",
-            )
         graph, batch = torch.cuda.CUDAGraph(), buffer.batch()
         self._numbers = self._optimizers.numbers()
         try:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors in host memory that the GPU reads in place (the unified tensors of PyTorch-Direct), and DGL's two names for them."""
+"""Tensors in host memory that the GPU reads in place: PyTorch-Direct's unified tensors, its notation, and DGL's two names."""
 
 from __future__ import annotations
 
+import functools
 import math
 import weakref
 from collections.abc import Sequence
@@ -26,13 +27,24 @@ class UnifiedTensor:
         torch.index_select(u, 0, index, out=buffer[:n])
         u[index] = rows                         # the CPU sees them after u.fence()
 
-    Without a GPU it indexes on the CPU.
+    Without a GPU it indexes on the CPU. copy.deepcopy() copies the memory. Only a tensor in shared memory
+    (tensor.share_memory_() before unified()) can be pickled: a torch.multiprocessing.Queue then shares it.
     """
 
-    def __init__(self, tensor: torch.Tensor, *, check: bool = True, host_gather: str = "auto", host_threads: int = 0) -> None:
+    def __init__(
+        self,
+        tensor: torch.Tensor,
+        *,
+        check: bool = True,
+        host_gather: str = "auto",
+        host_threads: int = 0,
+        read_only: bool = False,
+    ) -> None:
         _check(tensor)
         self._tensor = tensor.detach()
         self._checks = check
+        self._reads_only = read_only
+        self._options: dict[str, Any] = {"check": check, "host_gather": host_gather, "host_threads": host_threads}
         width = math.prod(tensor.shape[1:])
         # The extension sees rows of elements that every array library knows.
         rows = self._tensor.view(tensor.shape[0], width) if width else self._tensor
@@ -64,12 +76,44 @@ class UnifiedTensor:
         """The number of dimensions."""
         return self._tensor.dim()
 
+    @property
+    def ndim(self) -> int:
+        """The number of dimensions."""
+        return self._tensor.ndim
+
+    def numel(self) -> int:
+        """The number of elements."""
+        return self._tensor.numel()
+
+    def element_size(self) -> int:
+        """Bytes per element."""
+        return self._tensor.element_size()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return self._tensor.nbytes
+
+    def is_pinned(self) -> bool:
+        """Whether a GPU reads the memory in place."""
+        return self._tensor.is_pinned()
+
     def __len__(self) -> int:
         return len(self._tensor)
 
     def cpu(self) -> torch.Tensor:
         """The CPU tensor itself."""
         return self._tensor
+
+    def to(self, *args: Any, **kwargs: Any) -> Any:
+        """As torch.Tensor.to() of the CPU tensor, which copies all of it to another device; "unified" gives itself."""
+        if args == ("unified",) or kwargs == {"device": "unified"}:
+            return self
+        return self._tensor.to(*args, **kwargs)
+
+    def index_select(self, dim: int, index: Any) -> torch.Tensor:
+        """torch.index_select() of rows: `dim` is 0."""
+        return _index_select(self, dim, index)
 
     def fence(self) -> None:
         """Waits until what was written is in host memory."""
@@ -91,12 +135,14 @@ class UnifiedTensor:
 
     def __setitem__(self, index: Any, rows: Any) -> None:
         """Writes rows [*index.shape, ...] of this type, or what can be expanded to them: one row, or one number."""
+        if self._reads_only:
+            raise InputError("the array can only be read", "Give a copy of it, or open its file with mmap_mode=\"c\" or \"r+\".")
         asked = rows_of(index, len(self), "rows")
         values = self._values(rows, (*asked.shape, *self.shape[1:]))
         if self._core is None or not asked.ids.numel():
             return
         values = values.to(self.device).reshape(asked.ids.numel(), -1).contiguous()
-        self._core.scatter(process(), asked.ids, _as_plain(values), current_stream(), self._checks)
+        self._core.scatter(process(), asked.ids.to(self.device), _as_plain(values), current_stream(), self._checks_of(asked.ids))
 
     def _values(self, rows: Any, wanted: tuple[int, ...]) -> torch.Tensor:
         import torch
@@ -121,21 +167,38 @@ class UnifiedTensor:
                 raise IndexError(f"index 0 is {int(ids[0])}, which is no row of 0")
             return
         plain = _as_plain(out.view(out.shape[0], -1))
-        self._core.gather(process(), ids, plain, current_stream(), self._checks)
+        self._core.gather(process(), ids.to(self.device), plain, current_stream(), self._checks_of(ids))
+
+    def _checks_of(self, ids: torch.Tensor) -> bool:
+        return self._checks or ids.device.type == "cpu"
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, arguments: Sequence[Any] = (), keywords: Any = None) -> Any:
         import torch
 
-        if function is not torch.index_select:
-            raise TypeError(f"{function.__name__} is not possible on a unified tensor; index it, or take its cpu()")
-        return _index_select(*arguments, **(keywords or {}))
+        # Other packages replace functions of torch by their own, which call torch's: either may come.
+        replaced = {torch.index_select: "index_select", torch.nn.functional.embedding: "embedding"}
+        name = replaced.get(function) or str(getattr(function, "__name__", function))
+        made: Any = {"index_select": _index_select, "embedding": _embedding}.get(name)
+        if made is None:
+            raise TypeError(f"{name} is not possible on a unified tensor; index it, or take its cpu()")
+        return made(*arguments, **(keywords or {}))
+
+    def __copy__(self) -> UnifiedTensor:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> UnifiedTensor:
+        copied = memo[id(self)] = UnifiedTensor(self._tensor.clone(), **self._options)
+        return copied
 
     def __reduce__(self) -> Any:
-        raise InputError(
-            "a unified tensor cannot be sent to another process",
-            "Send the CPU tensor, after tensor.share_memory_(), and call strata.unified() in that process.",
-        )
+        # A queue moves other memory to where it can be shared, away from what the GPU reads.
+        if not self._tensor.is_shared():  # type: ignore[no-untyped-call]
+            raise InputError(
+                "a unified tensor whose memory is not shared cannot be sent to another process or saved",
+                "Send or save its cpu(), or share the tensor first: strata.unified(tensor.share_memory_()).",
+            )
+        return functools.partial(UnifiedTensor, **self._options), (self._tensor,)
 
     def __repr__(self) -> str:
         return f"strata.unified(shape={tuple(self.shape)}, dtype={self.dtype}, device={self.device!r})"
@@ -148,6 +211,8 @@ def _index_select(input: UnifiedTensor, dim: int, index: torch.Tensor, *, out: t
         return input[index]
     asked = rows_of(index, len(input), "rows")
     wanted = (asked.ids.numel(), *input.shape[1:])
+    if out.numel() == 0:
+        out.resize_(wanted)
     if tuple(out.shape) != wanted or out.dtype != input.dtype or not out.is_contiguous() or str(out.device) != input.device:
         raise InputError(
             f"out is {tuple(out.shape)} of {out.dtype} on {out.device}; wanted is {wanted} of {input.dtype} on {input.device}",
@@ -155,6 +220,16 @@ def _index_select(input: UnifiedTensor, dim: int, index: torch.Tensor, *, out: t
         )
     input._gather(asked.ids, out)
     return out
+
+
+def _embedding(input: Any, weight: Any, padding_idx: int | None = None, max_norm: float | None = None, *_: Any, **__: Any) -> torch.Tensor:
+    """torch.nn.functional.embedding(); torch.embedding() has its arguments the other way round."""
+    if isinstance(input, UnifiedTensor):
+        input, weight, max_norm = weight, input, None
+    if max_norm is not None:
+        raise InputError("embedding with max_norm, which changes rows, is not possible", "Leave it out.")
+    rows: torch.Tensor = weight[input]
+    return rows
 
 
 def _check(tensor: torch.Tensor) -> None:
@@ -189,24 +264,65 @@ def unified(tensor: Any, *, check: bool = True, host_gather: str = "auto", host_
     `host_gather` says how rows reach the GPU, as strata-train's option does: "zero-copy" (kernels read them in aligned
     pieces), "threads" of the CPU (`host_threads` of them; 0: three quarters of the cores), "both", or "auto": both where the
     tensor has more than 1 GiB and the process four cores, else zero copy; "copy", for comparison, gathers on the CPU and copies.
+
+    An array that can only be read, such as numpy.load(file, mmap_mode="r"), gives rows and takes none.
     """
-    return UnifiedTensor(_without_copy(tensor), check=check, host_gather=host_gather, host_threads=host_threads)
+    import numpy
+
+    read_only = isinstance(tensor, numpy.ndarray) and not tensor.flags.writeable
+    return UnifiedTensor(
+        _without_copy(numpy.asarray(_Writable(tensor)) if read_only else tensor),
+        check=check,
+        host_gather=host_gather,
+        host_threads=host_threads,
+        read_only=read_only,
+    )
+
+
+class _Writable:
+    """What NumPy makes an array of the same memory of that torch takes, which has no tensors that can only be read."""
+
+    def __init__(self, array: Any) -> None:
+        self._array = array  # lives as long
+        self.__array_interface__ = {**array.__array_interface__, "data": (array.ctypes.data, False)}
+
+
+def enable_unified_device() -> None:
+    """PyTorch-Direct's notation: torch.Tensor.to("unified") gives strata.unified() in this process from now on.
+
+        strata.enable_unified_device()
+        u = features.to(device="unified")       # the memory of features, if it is a contiguous CPU tensor; else a copy
+        rows = u[index]                         # on the GPU, which reads them in place
+
+    Further arguments of to(), such as a type, count before. torch has no device of this name: what is made elsewhere with
+    device="unified", or a module's to("unified"), is torch's error.
+    """
+    import torch
+
+    to: Any = torch.Tensor.to
+    if getattr(to, "_knows_unified", False):
+        return
+
+    @functools.wraps(to)
+    def to_or_unified(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        device = args[0] if args else kwargs.get("device")
+        if not isinstance(device, str) or device != "unified":
+            return to(self, *args, **kwargs)
+        on_cpu = to(self, "cpu", *args[1:], **{name: value for name, value in kwargs.items() if name != "device"})
+        return unified(on_cpu.resolve_conj().resolve_neg().contiguous())
+
+    to_or_unified._knows_unified = True  # type: ignore[attr-defined]
+    torch.Tensor.to = to_or_unified  # type: ignore[method-assign, assignment]
 
 
 def _without_copy(array: Any) -> torch.Tensor:
     """The same memory as a tensor of torch."""
-    import numpy
     import torch
 
     if isinstance(array, torch.Tensor):
         return array
     if not hasattr(array, "__dlpack__"):
         raise TypeError(f"the tensor is a {type(array).__name__}; give a tensor of torch, or an array")
-    if isinstance(array, numpy.ndarray) and not array.flags.writeable:
-        raise InputError(
-            "the array can only be read",
-            'Give array.copy(), or open its file with mmap_mode="c", which copies what is written.',
-        )
     try:
         imported: torch.Tensor = torch.utils.dlpack.from_dlpack(array)
     except BufferError as error:

@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Host memory that is indexed where it lies."""
 
+import collections
+import copy
 import gc
+import io
 import pathlib
 import pickle
 import tempfile
 import unittest
+import unittest.mock
+import warnings
 import weakref
 
 import numpy
@@ -109,8 +114,12 @@ class Unified(unittest.TestCase):
     def test_says_what_it_has(self):
         tensor = values((100, 4), torch.float32)
         u = strata.unified(tensor)
-        self.assertEqual((u.shape, u.dtype, u.size(1), u.dim(), len(u)), (tensor.shape, tensor.dtype, 4, 2, 100))
+        self.assertEqual((u.shape, u.dtype, u.size(1), u.dim(), u.ndim, len(u)), (tensor.shape, tensor.dtype, 4, 2, 2, 100))
+        self.assertEqual((u.numel(), u.element_size(), u.nbytes, u.is_pinned()), (400, 4, 1600, self.device != "cpu"))
         self.assertEqual(u.cpu().data_ptr(), tensor.data_ptr())
+        for place in self.places:
+            self.assertTrue(torch.equal(u.to(place, torch.float64), tensor.to(place, torch.float64)))
+        self.assertIs(u.to("unified"), u)
 
     def test_writes_into_a_buffer(self):
         tensor = values((100, 8), torch.float32)
@@ -121,12 +130,46 @@ class Unified(unittest.TestCase):
         self.assertTrue(torch.equal(buffer[:5].cpu(), tensor[self.index]))
         self.assertTrue((buffer[5:] == -7).all())
         self.assertTrue(torch.equal(torch.index_select(u, 0, self.index).cpu(), tensor[self.index]))
+        empty = torch.empty(0, device=self.device)
+        self.assertTrue(torch.equal(torch.index_select(u, 0, self.index, out=empty).cpu(), tensor[self.index]))
+        self.assertEqual(empty.shape, (5, 8))
+        with self.assertRaisesRegex(strata.InputError, "wanted is"):
+            torch.index_select(u, 0, self.index, out=torch.empty(0, dtype=torch.int64, device=self.device))
         with self.assertRaisesRegex(strata.InputError, "wanted is"):
             torch.index_select(u, 0, self.index, out=buffer)
         with self.assertRaisesRegex(strata.InputError, "dimension 1"):
             torch.index_select(u, 1, self.index)
-        with self.assertRaisesRegex(TypeError, "is not possible on a unified tensor"):
+        self.assertTrue(torch.equal(u.index_select(0, self.index).cpu(), tensor[self.index]))
+        with self.assertRaisesRegex(TypeError, "sum is not possible on a unified tensor"):
             torch.sum(u)
+
+    def test_is_a_table_of_embeddings(self):
+        tensor = values((100, 8), torch.float32)
+        u, index = strata.unified(tensor), self.index[:4].view(2, 2)
+        for place in self.places:
+            rows = torch.nn.functional.embedding(index.to(place), u, padding_idx=0)
+            self.assertTrue(torch.equal(rows.cpu(), tensor[index]))
+            self.assertTrue(torch.equal(torch.embedding(u, index.to(place)).cpu(), tensor[index]))
+        with self.assertRaisesRegex(strata.InputError, "max_norm"):
+            torch.nn.functional.embedding(index, u, max_norm=1.0)
+
+    def test_is_known_to_functions_that_other_packages_replaced(self):
+        tensor = values((100, 8), torch.float32)
+        u = strata.unified(tensor)
+        plain, embedding = torch.index_select, torch.nn.functional.embedding
+
+        def replaced(*args, **kwargs):  # as torch_geometric does when it is imported
+            return plain(*args, **kwargs)
+
+        def replaced_embedding(*args, **kwargs):
+            return embedding(*args, **kwargs)
+
+        out = torch.empty(5, 8, device=self.device)
+        with unittest.mock.patch.object(torch, "index_select", replaced):
+            self.assertIs(torch.index_select(u, 0, self.index, out=out), out)
+            self.assertTrue(torch.equal(out.cpu(), tensor[self.index]))
+        with unittest.mock.patch.object(torch.nn.functional, "embedding", replaced_embedding):
+            self.assertTrue(torch.equal(torch.nn.functional.embedding(self.index, u).cpu(), tensor[self.index]))
 
     def test_takes_rows(self):
         for dtype in TYPES:
@@ -159,10 +202,28 @@ class Unified(unittest.TestCase):
         for register in (strata.unified, strata.pin_memory_inplace, lambda given: strata.gather_pinned_tensor_rows(given, [0])):
             with self.assertRaisesRegex(TypeError, "the tensor is a list"):
                 register([[1, 2]])
-        with self.assertRaisesRegex(strata.InputError, "can only be read\n  Give array.copy()"):
-            read_only = numpy.ones((3, 3))
-            read_only.flags.writeable = False
-            strata.unified(read_only)
+
+    def test_only_reads_what_can_only_be_read(self):
+        array = numpy.arange(300, dtype=numpy.float32).reshape(100, 3)
+        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+            warnings.simplefilter("error")
+            path = pathlib.Path(folder) / "rows.npy"
+            numpy.save(path, array)
+            mapped = numpy.load(path, mmap_mode="r")
+            frozen = array.copy()
+            frozen.flags.writeable = False
+            for given in (mapped, frozen, frozen[10:20]):
+                u = strata.unified(given)
+                held = weakref.ref(given)
+                expected = given.copy()
+                self.assertEqual(u.cpu().data_ptr(), given.ctypes.data)
+                del given
+                gc.collect()
+                self.assertIsNotNone(held())
+                self.assertTrue((u[[3, 0, 9]].cpu().numpy() == expected[[3, 0, 9]]).all())
+                with self.assertRaisesRegex(strata.InputError, "can only be read\n  Give a copy"):
+                    u[[3]] = 1
+            self.assertTrue((numpy.load(path) == array).all())
 
     def test_of_arrays_of_other_libraries_without_a_copy(self):
         array = numpy.arange(12.0).reshape(4, 3)
@@ -212,9 +273,34 @@ class Unified(unittest.TestCase):
         self.assertTrue(torch.equal(tensor, expected))
         self.assertTrue(torch.equal(u[:].cpu(), expected))
 
-    def test_is_not_sent_to_other_processes(self):
-        with self.assertRaisesRegex(strata.InputError, "cannot be sent to another process\n  Send the CPU tensor"):
-            pickle.dumps(strata.unified(torch.ones(3)))
+    def test_is_sent_to_other_processes_where_memory_is_shared(self):
+        u = strata.unified(torch.ones(3))
+        for send in (pickle.dumps, lambda given: torch.save(given, io.BytesIO())):
+            with self.assertRaisesRegex(strata.InputError, "cannot be sent to another process or saved\n  Send or save its cpu()"):
+                send(u)
+        tensor = values((100, 4), torch.float32).share_memory_()
+        u = strata.unified(tensor, check=False)
+        place = tensor.data_ptr()
+        copied = pickle.loads(pickle.dumps(u))
+        self.assertEqual((copied._checks, copied.cpu().tolist()), (False, tensor.tolist()))
+        queue = torch.multiprocessing.get_context("spawn").SimpleQueue()
+        queue.put(u)
+        received = queue.get()
+        u[[7]] = 5
+        u.fence()
+        self.assertEqual(received[[7]].tolist(), [[5] * 4])
+        self.assertEqual(tensor.data_ptr(), place)
+
+    def test_is_copied(self):
+        tensor = values((100, 4), torch.float32)
+        u = strata.unified(tensor, check=False)
+        self.assertIs(copy.copy(u), u)
+        first, second = copy.deepcopy([u, u])
+        self.assertIs(first, second)
+        self.assertFalse(first._checks)
+        tensor[3] = 9
+        self.assertEqual(u[[3]].tolist(), [[9] * 4])
+        self.assertNotEqual(first[[3]].tolist(), [[9] * 4])
 
     def test_by_the_names_of_dgl(self):
         tensor = values((100, 4), torch.float32)
@@ -223,12 +309,115 @@ class Unified(unittest.TestCase):
         strata.pin_memory_inplace(tensor)
         rows = strata.gather_pinned_tensor_rows(tensor, self.index.to(self.device))
         self.assertTrue(torch.equal(rows.cpu(), tensor[self.index]))
+        rows = strata.gather_pinned_tensor_rows(strata.pin_memory_inplace(tensor), self.index)
+        self.assertTrue(torch.equal(rows.cpu(), tensor[self.index]))
         for view in (tensor[:10], tensor.view(50, 8), tensor.view(torch.int32), tensor.t()):
             with self.assertRaisesRegex(strata.InputError, "another view of the memory that was registered"):
                 strata.gather_pinned_tensor_rows(view, torch.tensor([3]))
         del tensor, view
         gc.collect()
         self.assertEqual(strata.unified_tensor._pinned, {})
+
+
+@unittest.skipUnless(torch.cuda.is_available() and strata.with_cuda, "there is no GPU")
+class Reads(unittest.TestCase):
+    def calls(self, work):
+        """Of CUDA, by whatever library."""
+        activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
+        with torch.profiler.profile(activities=activities) as profile:
+            work()
+            torch.cuda.synchronize()
+        return collections.Counter(event.name for event in profile.events() if event.name.startswith("cuda"))
+
+    def test_allocate_nothing(self):
+        x = values((1000, 16), torch.float32)
+        graph = strata.from_tensors(torch.randint(1000, (2, 3000)), x)
+        self.addCleanup(graph.close)
+        u, ids = strata.unified(x), torch.arange(900)
+
+        def read():
+            for table in (u, graph.features):
+                for index in (ids, ids.cuda()):
+                    for _ in range(20):
+                        table[index]
+
+        torch.cuda.empty_cache()
+        if not self.calls(lambda: torch.empty(1 << 28, device="cuda"))["cudaMalloc"]:
+            self.skipTest("CUPTI sees no calls")
+        read()
+        counts = self.calls(read)
+        self.assertGreater(counts["cudaLaunchKernel"], 0, counts)
+        for call in ("cudaMalloc", "cudaFree", "cudaHostAlloc", "cudaMallocHost", "cudaFreeHost"):
+            self.assertEqual(counts[call], 0, counts)
+        self.assertLessEqual(counts["cudaDeviceSynchronize"], 3, counts)
+
+
+class UnifiedDevice(unittest.TestCase):
+    """PyTorch-Direct's notation."""
+
+    def setUp(self):
+        to = torch.Tensor.to
+        self.addCleanup(lambda: setattr(torch.Tensor, "to", to))
+        strata.enable_unified_device()
+
+    def test_is_the_memory_of_a_tensor_on_the_cpu(self):
+        tensor = values((100, 4), torch.float32)
+        index = torch.tensor([7, 0, 7])
+        for u in (tensor.to("unified"), tensor.to(device="unified"), torch.nn.Parameter(tensor).to("unified")):
+            self.assertIsInstance(u, strata.UnifiedTensor)
+            self.assertEqual(u.cpu().data_ptr(), tensor.data_ptr())
+            tensor[7] += 1
+            self.assertTrue(torch.equal(u[index].cpu(), tensor[index]))
+            self.assertIs(u.to(device="unified"), u)
+
+    def test_has_a_copy_of_other_tensors(self):
+        tensor = values((100, 4), torch.float32)
+        for given, u in (
+            (tensor.t(), tensor.t().to("unified")),
+            (tensor.double(), tensor.to("unified", torch.float64)),
+            (tensor.int(), tensor.to(device="unified", dtype=torch.int32, non_blocking=True)),
+            (tensor, tensor.to("unified", copy=True)),
+            (tensor, tensor.to(strata.process().device, copy=True).to("unified")),
+            (torch.tensor([1 - 2j]), torch.tensor([1 + 2j]).conj().to("unified")),
+        ):
+            self.assertTrue(torch.equal(u.cpu(), given))
+            self.assertNotEqual(u.cpu().data_ptr(), tensor.data_ptr())
+        with self.assertRaisesRegex(strata.InputError, "no dimensions"):
+            torch.tensor(3.0).to("unified")
+
+    def test_leaves_other_calls_alone_and_lets_training_go_on(self):
+        tensor = values((5, 3), torch.float32)
+        self.assertIs(tensor.to("cpu"), tensor)
+        self.assertIs(tensor.to(torch.float32), tensor)
+        self.assertEqual(tensor.to(torch.ones(1, dtype=torch.float64)).dtype, torch.float64)
+        compiled = torch.compile(lambda x: x.to(torch.float64) * 2, backend="aot_eager", fullgraph=True)
+        self.assertTrue(torch.equal(compiled(tensor), tensor.double() * 2))
+        layer = torch.nn.Linear(3, 2).to(strata.process().device)
+        layer(tensor.to("unified")[[0, 2]]).sum().backward()
+        self.assertTrue(layer.weight.grad.isfinite().all())
+
+    def test_is_no_device_of_torch(self):
+        layer = torch.nn.Linear(3, 2)
+        for call in (lambda: torch.UntypedStorage(8, device="unified"), lambda: torch.ones(3, device="unified"), lambda: layer.to("unified")):
+            with self.assertRaisesRegex(RuntimeError, "device type at start of device string: unified"):
+                call()
+        self.assertEqual(layer.weight.device.type, "cpu")
+
+    def test_is_taught_once_and_beside_other_packages(self):
+        taught = torch.Tensor.to
+        strata.enable_unified_device()
+        self.assertIs(torch.Tensor.to, taught)
+        calls = []
+
+        def others(self, *args, **kwargs):
+            calls.append(args)
+            return taught(self, *args, **kwargs)
+
+        torch.Tensor.to = others
+        strata.enable_unified_device()
+        self.assertEqual(len(torch.ones(3).to("unified")), 3)
+        torch.ones(3).to(torch.float64)
+        self.assertEqual(calls[-1], (torch.float64,))
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ class Wheel(unittest.TestCase):
             libraries = [pathlib.PurePath(name).name for name in names if ".so" in name]
             foreign = ("libtorch", "libc10", "libcuda", "libcudart", "libnccl", "libmpi", "libc.", "libstdc++")
             self.assertEqual([library for library in libraries if library.startswith(foreign)], [])
-            for own in ("_core", "_ranks", "_train", "_rpc", "_unified_device", "_operators", "libdgs", "libhdf5", "libmetis"):
+            for own in ("_core", "_ranks", "_train", "_rpc", "_operators", "libdgs", "libhdf5", "libmetis"):
                 self.assertTrue(any(library.startswith(own) for library in libraries), libraries)
 
             self.run_ok([sys.executable, "-m", "venv", folder / "env"], environment)

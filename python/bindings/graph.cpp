@@ -10,8 +10,6 @@
 #include "bindings.hpp"
 #include "interruptible.hpp"
 #include "runtime.hpp"
-#include "strata/cuda/buffer.hpp"
-#include "strata/cuda/copy.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/graph/from_arrays.hpp"
 #include "strata/util/enum_names.hpp"
@@ -66,39 +64,17 @@ std::shared_ptr<Graph> from_arrays(const Process& process, const Arrays& arrays,
 using FeatureRows = nb::ndarray<float, nb::ndim<2>, nb::c_contig>;
 
 void gather(Graph& graph, const IdArray& ids, const FeatureRows& rows, std::uintptr_t stream_handle) {
-  const Device device = graph.runtime().device();
-  const auto count = static_cast<Count>(ids.size());
-  const cuda::Stream stream = borrow_stream(device, stream_handle);
-  cuda::Array<NodeId> copied;
-  const NodeId* place = ids.data();
-  if (device.is_cuda() && ids.device_type() != nb::device::cuda::value) {
-    copied = cuda::Array<NodeId>(cuda::Memory::device, count, "ids", device);
-    cuda::copy_async(copied.data(), place, static_cast<std::size_t>(count) * sizeof(NodeId), stream);
-    place = copied.data();
-  }
-  graph.gather_features(place, count, rows.data(), stream);
-  if (copied.size() > 0) stream.synchronize();
+  graph.gather_features(ids.data(), static_cast<Count>(ids.size()), rows.data(),
+                        borrow_stream(graph.runtime().device(), stream_handle));
 }
 
-/// `rows` has a row for each id, on the process's device.
+/// `rows` has a row for each id; both lie on the process's device.
 void gather_features(const std::shared_ptr<Graph>& graph, const IdArray& ids, const FeatureRows& rows,
                      std::uintptr_t stream) {
   const Device device = graph->runtime().device();
   const bool waits_for_ranks = graph->runtime().topology().num_machines() > 1;
   const bool is_long = waits_for_ranks || static_cast<Count>(rows.nbytes()) > long_gather_bytes(device);
   interruptible_if(is_long, device, [graph, ids, rows, stream] { gather(*graph, ids, rows, stream); });
-}
-
-/// An array of one id for each of `ids`, which `translate` writes.
-template <typename Translate>
-nb::object translated(const HostIdArray& ids, Translate translate) {
-  auto* const out = new std::vector<NodeId>(ids.size());
-  const nb::capsule owner(out, [](void* p) noexcept { delete static_cast<std::vector<NodeId>*>(p); });
-  {
-    const nb::gil_scoped_release guard;
-    translate(std::span(ids.data(), ids.size()), out->data());
-  }
-  return array_of(out->data(), {std::ssize(*out)}, {}, owner).cast(nb::rv_policy::reference);
 }
 
 /// An array that owns these values.
@@ -114,22 +90,31 @@ nb::object array_with(std::vector<T> values) {
   return array_with(std::move(values), {size});
 }
 
+/// What `write` fills, without the GIL: [size].
+template <typename T, typename Write>
+std::vector<T> filled(std::size_t size, Write write) {
+  const nb::gil_scoped_release guard;
+  std::vector<T> values(size);
+  write(values.data());
+  return values;
+}
+
+/// An array of one id for each of `ids`, which `translate` writes.
+template <typename Translate>
+nb::object translated(const HostIdArray& ids, Translate translate) {
+  return array_with(
+      filled<NodeId>(ids.size(), [&](NodeId* out) { translate(std::span(ids.data(), ids.size()), out); }));
+}
+
 nb::object labels_of(const Graph& graph, const HostIdArray& ids) {
   const std::span nodes(ids.data(), ids.size());
   if (!graph.manifest().multi_label) {
-    std::vector<std::int64_t> labels(nodes.size());
-    {
-      const nb::gil_scoped_release guard;
-      graph.labels(nodes, labels.data());
-    }
-    return array_with(std::move(labels));
+    return array_with(
+        filled<std::int64_t>(nodes.size(), [&](std::int64_t* out) { graph.labels(nodes, out); }));
   }
   const Count classes = graph.manifest().num_classes;
-  std::vector<float> sets(nodes.size() * static_cast<std::size_t>(classes));
-  {
-    const nb::gil_scoped_release guard;
-    graph.label_sets(nodes, sets.data());
-  }
+  auto sets = filled<float>(nodes.size() * static_cast<std::size_t>(classes),
+                            [&](float* out) { graph.label_sets(nodes, out); });
   return array_with(std::move(sets), {std::ssize(nodes), classes});
 }
 

@@ -45,10 +45,7 @@ UnifiedTensor::Ids ids_of(const AnyArray& ids) {
   const bool is_integer = ids.dtype().code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::Int);
   if (!is_integer || ids.ndim() != 1 || ids.itemsize() < 4)
     throw InputError("indices are one row of int64 or int32", "Give index.view(-1).long().");
-  return {.data = ids.data(),
-          .count = static_cast<Count>(ids.shape(0)),
-          .wide = ids.itemsize() == 8,
-          .on_device = ids.device_type() == nb::device::cuda::value};
+  return {.data = ids.data(), .count = static_cast<Count>(ids.shape(0)), .wide = ids.itemsize() == 8};
 }
 
 cuda::Stream stream_of(const Process& process, std::uintptr_t handle) {

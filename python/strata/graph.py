@@ -81,7 +81,7 @@ class Features:
         if asked.is_mask:
             warn_of_mask(self._graph, "the index")
         rows = torch.empty((asked.ids.numel(), self._graph.num_features), device=process().device)
-        self._graph._core.gather_features(cast(Any, asked.ids.long()), cast(Any, rows), current_stream())
+        self._graph._core.gather_features(cast(Any, asked.ids.long().to(rows.device)), cast(Any, rows), current_stream())
         return rows.view(*asked.shape, rows.shape[1])
 
 

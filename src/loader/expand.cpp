@@ -14,19 +14,6 @@ namespace {
 
 constexpr Count kNodesPerPiece = 4096;
 
-/// -1: all are rows.
-Count first_bad_position(const IdSpan& ids, Count rows, const cuda::Stream& stream) {
-#if STRATA_WITH_CUDA
-  if (stream.device().is_cuda()) return first_bad_id_on_gpu(ids, rows, stream);
-#endif
-  (void)stream;
-  return ids.visit([&](const auto* values) -> Count {
-    const auto* const end = values + ids.size;
-    const auto* const bad = std::find_if(values, end, [&](auto id) { return id < 0 || id >= rows; });
-    return bad == end ? -1 : bad - values;
-  });
-}
-
 }  // namespace
 
 void expand_edges(const sampling::Block& block, const EdgePairs& out, const cuda::Stream& stream,
@@ -72,7 +59,34 @@ void expand_label_sets(const PackedLabels& labels, Count classes, float* out, co
     out[i] = label_value(labels.words + i / classes * words, classes, i % classes);
 }
 
-std::optional<BadId> find_bad_id(const IdSpan& ids, Count rows, const cuda::Stream& stream) {
+IdCheck::Word IdCheck::take_word(Device device) {
+  const std::lock_guard lock(mutex_);
+  if (unused_.empty()) return {cuda::Memory::device, 1, "a position", device};
+  Word word = std::move(unused_.back());
+  unused_.pop_back();
+  return word;
+}
+
+/// -1: all are rows.
+Count IdCheck::first_bad_position(const IdSpan& ids, Count rows, const cuda::Stream& stream) {
+#if STRATA_WITH_CUDA
+  if (stream.device().is_cuda()) {
+    Word word = take_word(stream.device());
+    const Count position = first_bad_id_on_gpu(ids, rows, word.data(), stream);
+    const std::lock_guard lock(mutex_);
+    unused_.push_back(std::move(word));
+    return position;
+  }
+#endif
+  (void)stream;
+  return ids.visit([&](const auto* values) -> Count {
+    const auto* const end = values + ids.size;
+    const auto* const bad = std::find_if(values, end, [&](auto id) { return id < 0 || id >= rows; });
+    return bad == end ? -1 : bad - values;
+  });
+}
+
+std::optional<BadId> IdCheck::find(const IdSpan& ids, Count rows, const cuda::Stream& stream) {
   const Count position = first_bad_position(ids, rows, stream);
   if (position < 0) return std::nullopt;
   alignas(NodeId) std::array<std::byte, sizeof(NodeId)> word;

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <mutex>
 #include <optional>
+#include <vector>
 
+#include "strata/cuda/buffer.hpp"
 #include "strata/cuda/stream.hpp"
 #include "strata/sampling/block.hpp"
 #include "strata/util/thread_pool.hpp"
@@ -32,14 +35,28 @@ struct BadId {
   Count position;
   NodeId id;
 };
-/// The first id outside [0, rows), if there is one. The ids lie on the device of `stream`, for which it
-/// waits.
-std::optional<BadId> find_bad_id(const IdSpan& ids, Count rows, const cuda::Stream& stream);
+/// Looks for ids that are no rows, on any thread. It keeps the memory that a GPU needs for this, because
+/// freeing memory of a GPU waits for all of its work.
+class IdCheck {
+ public:
+  /// The first id outside [0, rows), if there is one. The ids lie on the device of `stream`, for which it
+  /// waits.
+  std::optional<BadId> find(const IdSpan& ids, Count rows, const cuda::Stream& stream);
+
+ private:
+  using Word = cuda::Array<Count>;  ///< one element on the GPU
+  Count first_bad_position(const IdSpan& ids, Count rows, const cuda::Stream& stream);
+  Word take_word(Device device);
+
+  std::mutex mutex_;
+  std::vector<Word> unused_;
+};
 
 /// The same on a GPU.
 void expand_edges_on_gpu(const sampling::Block& block, const EdgePairs& out, const cuda::Stream& stream);
 void widen_labels_on_gpu(const PackedLabels& labels, std::int64_t* out, const cuda::Stream& stream);
-Count first_bad_id_on_gpu(const IdSpan& ids, Count rows, const cuda::Stream& stream);
+/// Position of the first bad id, or -1. `first` is one element on the GPU, for the kernel's use.
+Count first_bad_id_on_gpu(const IdSpan& ids, Count rows, Count* first, const cuda::Stream& stream);
 void expand_label_sets_on_gpu(const PackedLabels& labels, Count classes, float* out,
                               const cuda::Stream& stream);
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "expand.hpp"
 #include "expand_rules.hpp"
-#include "strata/cuda/buffer.hpp"
 #include "strata/cuda/check.cuh"
 #include "strata/cuda/copy.hpp"
 #include "strata/cuda/launch.cuh"
@@ -40,16 +39,15 @@ __global__ void find_bad(const Id* ids, Count count, Count rows, unsigned long l
 
 }  // namespace
 
-Count first_bad_id_on_gpu(const IdSpan& ids, Count rows, const cuda::Stream& stream) {
-  const cuda::Array<Count> first(cuda::Memory::device, 1, "a position", stream.device());
-  cuda::fill_async(first.data(), 0xFF, sizeof(Count), stream);
-  auto* const found = reinterpret_cast<unsigned long long*>(first.data());
+Count first_bad_id_on_gpu(const IdSpan& ids, Count rows, Count* first, const cuda::Stream& stream) {
+  cuda::fill_async(first, 0xFF, sizeof(Count), stream);
+  auto* const found = reinterpret_cast<unsigned long long*>(first);
   ids.visit([&](const auto* values) {
     find_bad<<<blocks_for(ids.size), kThreads, 0, stream.get()>>>(values, ids.size, rows, found);
   });
   cuda::check_launch("find_bad");
   Count position = -1;
-  cuda::copy_async(&position, first.data(), sizeof(position), stream);
+  cuda::copy_async(&position, first, sizeof(position), stream);
   stream.synchronize();
   return position;
 }

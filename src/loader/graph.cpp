@@ -98,7 +98,7 @@ std::shared_ptr<Graph> Graph::from_arrays(std::shared_ptr<Runtime> runtime, grap
 }
 
 Graph::Graph(std::shared_ptr<Runtime> runtime, store::MachineGraph graph)
-    : runtime_(std::move(runtime)), graph_(std::move(graph)) {
+    : runtime_(std::move(runtime)), graph_(std::move(graph)), id_check_(std::make_shared<IdCheck>()) {
   feature::RowExchangeContext exchange;
   if (runtime_->topology().num_machines() > 1) {
     row_communicator_ = runtime_->communicator().duplicate();
@@ -155,7 +155,7 @@ std::vector<NodeId> Graph::gather_nodes(std::span<const NodeId> of_machine) cons
 void Graph::check_ids(std::span<const NodeId> ids, const cuda::Stream& stream) const {
   const Count num_nodes = stored().host_view().num_nodes;
   const auto bad =
-      find_bad_id({.data = ids.data(), .size = std::ssize(ids), .wide = true}, num_nodes, stream);
+      id_check_->find({.data = ids.data(), .size = std::ssize(ids), .wide = true}, num_nodes, stream);
   if (!bad) return;
   throw std::out_of_range(fmt::format("index {} is {}, which is not a node of the graph (0 to {})",
                                       bad->position, bad->id, num_nodes - 1));
@@ -237,6 +237,7 @@ void Graph::close() {
   if (!graph_) return;
   close_readers();
   fetcher_.reset();
+  id_check_.reset();
   if (row_communicator_) row_communicator_->close();
   graph_->close(runtime_->machine());
   graph_.reset();

@@ -44,7 +44,7 @@ tensor::TensorSpec spec_of(const HostRows& rows) {
 }  // namespace
 
 UnifiedTensor::UnifiedTensor(Device device, const HostRows& rows, const tensor::GatherSettings& settings)
-    : device_(device), tensor_device_(device), tensor_(wrap(rows)) {
+    : device_(device), tensor_device_(device), tensor_(wrap(rows)), id_check_(std::make_shared<IdCheck>()) {
   tensor_.configure(settings);
 }
 
@@ -63,19 +63,9 @@ tensor::ChunkTensor UnifiedTensor::wrap(const HostRows& rows) {
 /// Names the first id that is no row.
 void UnifiedTensor::check(const Ids& ids, const cuda::Stream& stream) const {
   const IdSpan span{.data = ids.data, .size = ids.count, .wide = ids.wide};
-  const auto bad = ids.on_device ? find_bad_id(span, rows(), stream) : find_bad_id(span, rows(), {});
-  if (bad)
+  if (const auto bad = id_check_->find(span, rows(), stream))
     throw std::out_of_range(
         fmt::format("index {} is {}, which is no row of {}", bad->position, bad->id, rows()));
-}
-
-UnifiedTensor::Ids UnifiedTensor::on_host(const Ids& ids, std::vector<std::byte>& copy,
-                                          const cuda::Stream& stream) const {
-  if (!ids.on_device) return ids;
-  copy.resize(static_cast<std::size_t>(ids.count) * (ids.wide ? 8 : 4));
-  cuda::copy_async(copy.data(), ids.data, copy.size(), stream);
-  stream.synchronize();
-  return {.data = copy.data(), .count = ids.count, .wide = ids.wide};
 }
 
 /// Brings the ids to where the tensor is read from.
@@ -83,34 +73,31 @@ template <typename Run>
 void UnifiedTensor::run(const Ids& ids, const cuda::Stream& stream, bool checks, Run work) {
   if (ids.count == 0) return;
   const cuda::DeviceGuard guard(device_);
-  if (checks || !ids.on_device) check(ids, stream);
-  const auto rows = [](const void* data, const Ids& given) {
-    return tensor::RowIds{.data = data, .size = given.count, .wide = given.wide};
-  };
-  if (!tensor_device_.is_cuda()) {
-    std::vector<std::byte> copy;
-    const Ids here = on_host(ids, copy, stream);
-    return work(rows(here.data, here));
-  }
-  if (ids.on_device) return work(rows(ids.data, ids));
-  const std::size_t bytes = static_cast<std::size_t>(ids.count) * (ids.wide ? 8 : 4);
-  cuda::Array<std::byte> staged(cuda::Memory::device, static_cast<Count>(bytes), "indices", device_);
-  cuda::copy_async(staged.data(), ids.data, bytes, stream);
-  work(rows(staged.data(), ids));
+  if (checks) check(ids, stream);
+  tensor::RowIds rows{.data = ids.data, .size = ids.count, .wide = ids.wide};
+  if (reads_in_place()) return work(rows);
+  std::vector<std::byte> copy(static_cast<std::size_t>(ids.count) * (ids.wide ? 8 : 4));
+  cuda::copy_async(copy.data(), ids.data, copy.size(), stream);
+  stream.synchronize();
+  rows.data = copy.data();
+  work(rows);
+}
+
+/// Gathers on the cpu.
+void UnifiedTensor::gather_and_copy(const tensor::RowIds& rows, void* out, const cuda::Stream& stream) {
+  const std::size_t bytes = static_cast<std::size_t>(rows.size) * tensor_.spec().row_bytes();
+  const std::lock_guard lock(staging_mutex_);
+  std::byte* const gathered =
+      staging_.reserve(cuda::Memory::pinned, static_cast<Count>(bytes), "gathered rows", device_);
+  tensor_.gather(rows, tensor::RowsOut{.data = gathered, .dtype = tensor_.spec().dtype}, {}, pool_);
+  cuda::copy_async(out, gathered, bytes, stream);
   stream.synchronize();
 }
 
 void UnifiedTensor::gather(const Ids& ids, void* out, const cuda::Stream& stream, bool checks) {
-  const DType type = tensor_.spec().dtype;
   run(ids, stream, checks, [&](const tensor::RowIds& rows) {
-    if (reads_in_place())
-      return tensor_.gather(rows, tensor::RowsOut{.data = out, .dtype = type}, stream, pool_);
-    const std::size_t bytes = static_cast<std::size_t>(ids.count) * tensor_.spec().row_bytes();
-    const cuda::Array<std::byte> gathered(cuda::Memory::pinned, static_cast<Count>(bytes), "gathered rows",
-                                          device_);
-    tensor_.gather(rows, tensor::RowsOut{.data = gathered.data(), .dtype = type}, {}, pool_);
-    cuda::copy_async(out, gathered.data(), bytes, stream);
-    stream.synchronize();
+    if (!reads_in_place()) return gather_and_copy(rows, out, stream);
+    tensor_.gather(rows, tensor::RowsOut{.data = out, .dtype = tensor_.spec().dtype}, stream, pool_);
   });
 }
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Graphs from tensors, generators and other libraries."""
 
+import concurrent.futures
 import copy
 import gc
 import pathlib
@@ -8,6 +9,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 import warnings
 
@@ -68,6 +70,20 @@ class FromTensors(unittest.TestCase):
                     read([[5, 3]])
                 with self.assertRaisesRegex(IndexError, "index 1 is 1000, which is not a node"):
                     read([3, 1000])
+
+    def test_is_read_by_several_threads(self):
+        labels = torch.randint(7, (5000,))
+        with strata.from_tensors([[0], [1]], torch.ones(5000, 1), labels) as graph:
+            ids = torch.randperm(5000)
+            begin = threading.Barrier(4)
+
+            def read(_):
+                begin.wait()  # the first ids() makes a table
+                there = graph.ids(ids)
+                return torch.equal(graph.original_ids(there), ids) and torch.equal(graph.labels[there], labels[ids])
+
+            with concurrent.futures.ThreadPoolExecutor(4) as pool:
+                self.assertEqual(list(pool.map(read, range(4))), [True] * 4)
 
     def test_leaves_features_where_they_are_until_it_is_made(self):
         x = self.plain.x.clone()

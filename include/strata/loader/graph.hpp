@@ -37,6 +37,8 @@ struct GraphOptions {
   std::int64_t halo_bytes = 0;  ///< as store::LoadOptions::halo_bytes
 };
 
+class IdCheck;
+
 /// What reads a graph from threads of its own, and must end before the graph does.
 class GraphReader {
  public:
@@ -85,7 +87,8 @@ class Graph {
   void check_ids(std::span<const NodeId> ids, const cuda::Stream& stream) const;
 
   /// out[i] = original id of node ids[i], and the other way round; the ids and the result in host memory. The
-  /// first call of global_ids() makes a table of all nodes. Throw std::out_of_range as gather_features().
+  /// first call of global_ids() makes a table of all nodes. On any thread. Throw std::out_of_range as
+  /// gather_features().
   void original_ids(std::span<const NodeId> ids, NodeId* out) const;
   void global_ids(std::span<const NodeId> original_ids, NodeId* out) const;
 
@@ -95,8 +98,9 @@ class Graph {
   void gather_features(const NodeId* ids, Count count, float* out, const cuda::Stream& stream);
 
   /// out[i] = class of node ids[i], -1 where there is none; or, of graphs with sets of classes, row i of
-  /// [count, num_classes] as NodeBatch::label_sets. Ids and out in host memory; on one machine. Throw
-  /// InputError if the graph has no such labels or machines share it, std::out_of_range as gather_features().
+  /// [count, num_classes] as NodeBatch::label_sets. Ids and out in host memory; on one machine, on any
+  /// thread. Throw InputError if the graph has no such labels or machines share it, std::out_of_range as
+  /// gather_features().
   void labels(std::span<const NodeId> ids, std::int64_t* out) const;
   void label_sets(std::span<const NodeId> ids, float* out) const;
 
@@ -130,6 +134,7 @@ class Graph {
   std::optional<store::MachineGraph> graph_;
   std::optional<comm::Communicator> row_communicator_;  // on several machines
   std::optional<feature::RowFetcher> fetcher_;
+  std::shared_ptr<IdCheck> id_check_;
   std::vector<NodeId> valid_nodes_, test_nodes_;
   mutable std::mutex mutex_;  // of what follows
   mutable std::optional<bool> is_renumbered_;

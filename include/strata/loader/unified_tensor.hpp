@@ -2,13 +2,16 @@
 #pragma once
 #include <cstddef>
 #include <memory>
-#include <vector>
+#include <mutex>
 
+#include "strata/cuda/buffer.hpp"
 #include "strata/cuda/stream.hpp"
 #include "strata/tensor/chunk_tensor.hpp"
 #include "strata/util/thread_pool.hpp"
 
 namespace strata::loader {
+
+class IdCheck;
 
 /// Rows that somebody has in host memory, one after the other.
 struct HostRows {
@@ -33,14 +36,13 @@ class UnifiedTensor {
   UnifiedTensor(Device device, const HostRows& rows, const tensor::GatherSettings& settings = {});
 
   struct Ids {
-    const void* data = nullptr;  ///< [count] in host memory or on the device
+    const void* data = nullptr;  ///< [count] on the device
     Count count = 0;
     bool wide = true;  ///< i64, else i32
-    bool on_device = false;
   };
   /// out[i] = row ids[i]; out [count, row_bytes] on the device, aligned to elements. Asynchronous on a GPU
-  /// with ids there and without `check`. With it, throws std::out_of_range naming the first id below 0 or
-  /// beyond the last row, and reads nothing that is not a row; ids in host memory are always checked.
+  /// without `check`. With it, throws std::out_of_range naming the first id below 0 or beyond the last row,
+  /// and reads nothing that is not a row.
   void gather(const Ids& ids, void* out, const cuda::Stream& stream, bool check = true);
   /// row ids[i] = in[i], for distinct ids; as gather(). The host sees the rows after fence().
   void scatter(const Ids& ids, const void* in, const cuda::Stream& stream, bool check = true);
@@ -54,11 +56,14 @@ class UnifiedTensor {
   void run(const Ids& ids, const cuda::Stream& stream, bool check, Run work);
   void check(const Ids& ids, const cuda::Stream& stream) const;
   bool reads_in_place() const { return tensor_device_ == device_; }
-  Ids on_host(const Ids& ids, std::vector<std::byte>& copy, const cuda::Stream& stream) const;
+  void gather_and_copy(const tensor::RowIds& rows, void* out, const cuda::Stream& stream);
 
   Device device_, tensor_device_;
   ThreadPool pool_;
   tensor::ChunkTensor tensor_;
+  std::shared_ptr<IdCheck> id_check_;
+  std::mutex staging_mutex_;
+  cuda::Array<std::byte> staging_;  ///< pinned; of gathered rows that are copied to the GPU
 };
 
 }  // namespace strata::loader

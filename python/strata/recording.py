@@ -140,11 +140,23 @@ class GraphedStep:
             run = self._step_fn if self._recorder is None else self._recorder.warm_up
             return _detached(run(buffer.batch()))
         if not self._recorder.has_recording_of(buffer):
-            self._recorder.record(buffer)
+            self._record(self._recorder, buffer)
             self.counts.recorded += 1
         self.counts.replayed += 1
         output, self._trained[buffer] = self._recorder.replay(buffer)
         return _detached(output)
+
+    def _record(self, recorder: _Recorder, buffer: Any) -> None:
+        failure: Exception | None = None
+        try:
+            recorder.record(buffer)
+        except Exception as error:
+            failure = error
+        if self._agrees and process().least(failure is None) == 0 and failure is None:
+            # A replay would wait for the collectives of the rank that has no recording.
+            raise InputError("another rank could not record the step", "Look at its error; the step runs on all ranks or on none.")
+        if failure is not None:
+            raise failure
 
     def _measure(self, loader: NeighborLoader | NodeLoader) -> Any:
         """The first batches of epoch 0, so that shapes, and with them roundings, repeat. Gives the one of most nodes."""
@@ -199,7 +211,8 @@ class _Recorder:
         self.forget()
 
     def forget(self) -> None:
-        self._recordings: dict[Any, tuple[torch.cuda.CUDAGraph, Any]] = {}  # by buffer; with what the step gave
+        # By buffer; with what the step gave, and parameters with their gradients.
+        self._recordings: dict[Any, tuple[torch.cuda.CUDAGraph, Any, list[tuple[torch.Tensor, torch.Tensor | None]]]] = {}
         self._to_warm_up = _warm_up_steps()
 
     @property
@@ -241,14 +254,16 @@ class _Recorder:
                 "Leave out what waits for the GPU (item(), print) or makes shapes of data: self-loops of PyG's GCNConv and GATConv "
                 "(take strata.nn's, or add_self_loops=False), masks as indices.",
             ) from error
-        self._recordings[buffer] = graph, output
+        self._recordings[buffer] = graph, output, self._optimizers.gradients()
 
     def replay(self, buffer: Any) -> tuple[Any, torch.cuda.Event]:
         """What the step gave, which the next replay overwrites, and the end of this one."""
         import torch
 
-        graph, output = self._recordings[buffer]
+        graph, output, gradients = self._recordings[buffer]
         graph.replay()
+        for parameter, gradient in gradients:  # another recording has them elsewhere
+            parameter.grad = gradient
         return output, torch.cuda.current_stream().record_event()
 
 
@@ -281,15 +296,21 @@ class _OptimizersSeen:
         if all(seen() is not optimizer for seen in self._seen):
             self._seen.append(weakref.ref(optimizer))
 
+    def _groups(self) -> list[dict[str, Any]]:
+        return [group for seen in self._seen if (optimizer := seen()) is not None for group in optimizer.param_groups]
+
     def numbers(self) -> list[dict[str, Any]]:
         """What a recording has as constants."""
         import torch
 
-        groups = [group for seen in self._seen if (optimizer := seen()) is not None for group in optimizer.param_groups]
         return [
             {name: value for name, value in group.items() if name != "params" and not isinstance(value, torch.Tensor)}
-            for group in groups
+            for group in self._groups()
         ]
+
+    def gradients(self) -> list[tuple[torch.Tensor, torch.Tensor | None]]:
+        """Parameters and where their gradients are now."""
+        return [(parameter, parameter.grad) for group in self._groups() for parameter in group["params"]]
 
 
 def check_optimizer(optimizer: torch.optim.Optimizer) -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A rank of test_graphed.py: trains under DDP with and without padding, and compares the losses.
 
-    graphed_of_rank.py cpu|cuda
+    graphed_of_rank.py cpu|cuda|failing
 
 Rank 1 has fewer seeds, and its padding is measured on batches that are too small, so that ranks alone would go different ways.
 """
@@ -66,7 +66,52 @@ def losses_of(model, loader, graphed, shrink, epochs):
     return together.cpu(), (run.counts if graphed else None)
 
 
+class FailingRecorder:
+    """Of rank 1, in the place of one for a GPU."""
+
+    is_warm = True
+
+    def is_outdated(self):
+        return False
+
+    def forget(self):
+        pass
+
+    def has_recording_of(self, buffer):
+        return False
+
+    def record(self, buffer):
+        if strata.process().rank == 1:
+            raise ValueError("of the step itself")
+
+    def replay(self, buffer):
+        raise AssertionError("a replay waits for rank 1")
+
+
+def fail():
+    strata.init("cpu")
+    graph = make_graph()
+    loader = strata.NodeLoader(graph, "train", fanouts=[5, 3], batch_size=20, features=True)
+    step = strata.graphed(lambda item: None, loader)
+    step._recorder = FailingRecorder()
+    batch = next(iter(loader))
+    expected = (strata.InputError, "another rank could not record") if strata.process().rank == 0 else (ValueError, "of the step")
+    for _ in range(2):
+        try:
+            step(batch)
+        except expected[0] as error:
+            assert str(error).startswith(expected[1]), error
+        else:
+            raise AssertionError("nothing was raised")
+    strata.process().barrier()
+    if strata.process().rank == 0:
+        print("both ranks know")
+    graph.close()
+
+
 def main():
+    if sys.argv[1] == "failing":
+        return fail()
     device, epochs, tolerance = ("cuda", 12, 1e-5) if sys.argv[1] == "cuda" else ("cpu", 4, 1e-6)
     if device == "cuda" and torch.cuda.device_count() == 1:  # else NCCL refuses two ranks on one GPU
         os.environ["NCCL_HOSTID"] = os.environ["OMPI_COMM_WORLD_RANK"]

@@ -18,10 +18,8 @@ from typing import Any, NamedTuple
 import torch
 import torch.distributed as distributed
 
-from strata import _core
 from strata._dgs_blocks import BlockBuffer, BlockRooms, SampledBlocks, mean_and_own_rows, sample_blocks
-from strata._torch import let_groups_end
-from strata.errors import InputError
+from strata._torch import let_groups_end, require_torch
 
 __all__ = [
     "BlockBuffer",
@@ -40,11 +38,7 @@ __all__ = [
 #: The path of libdgs.so.
 library = str(pathlib.Path(__file__).with_name("libdgs.so"))
 
-if torch.__version__.partition("+")[0] != _core.torch_version:
-    raise InputError(
-        f"libdgs.so was built with torch {_core.torch_version}; this is {torch.__version__}",
-        f"pip install torch=={_core.torch_version}, or build strata with this one.",
-    )
+require_torch()
 let_groups_end()
 torch.ops.load_library(library)  # type: ignore[no-untyped-call]
 

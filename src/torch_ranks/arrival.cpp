@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <future>
@@ -165,14 +166,20 @@ Arrival Arrival::of_process(int world_size) {
           .network = comm::network_identity()};
 }
 
-std::uint16_t open_free_port() {
+std::uint16_t open_port() {
+  static std::mutex mutex;
+  static pid_t process = 0;  // a child has no thread that answers
+  static std::uint16_t port = 0;
+  const std::lock_guard lock(mutex);
+  if (process == getpid()) return port;
   c10d::TCPStoreOptions options;
   options.port = 0;
   options.isServer = true;
   options.waitWorkers = false;
   const auto store = c10::make_intrusive<c10d::TCPStore>("localhost", options);
   keep_open(store);
-  return static_cast<std::uint16_t>(store->getPort());
+  process = getpid();
+  return port = static_cast<std::uint16_t>(store->getPort());
 }
 
 StorePtr open_store(const Environment& environment, milliseconds patience) {

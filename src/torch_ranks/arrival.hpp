@@ -24,8 +24,8 @@ struct Arrival {
 /// use.
 StorePtr open_store(const Environment& environment, std::chrono::milliseconds patience);
 
-/// Opens a store of this process on a port that is free, which it returns; kept until the process ends.
-std::uint16_t open_free_port();
+/// The port of a store of this process, which the first call opens; kept until the process ends.
+std::uint16_t open_port();
 
 /// Waits until all ranks have come; what they told, by rank. Throws InputError if they disagree, CommError
 /// that names the ranks that did not come.

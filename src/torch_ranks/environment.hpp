@@ -13,7 +13,8 @@ struct Environment {
   std::uint16_t port = 0;
   bool launcher_has_store = false;  ///< torchrun keeps the store; else rank 0 does
   bool store_is_open = false;       ///< the process of rank 0 has opened it before (MeetingPlace)
-  std::string attempt;              ///< of a torchrun that starts failed runs again, on the same store
+  std::string attempt;              ///< of a torchrun that starts failed runs again, on the same store; or of
+                                    ///< worlds that meet there (MeetingPlace::number)
 
   bool rank_opens_store() const { return rank == 0 && !launcher_has_store && !store_is_open; }
 };

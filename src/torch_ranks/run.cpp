@@ -29,7 +29,7 @@ int next_world() {
 }
 
 std::string prefix_of(const Environment& environment) {
-  if (environment.store_is_open) return "strata/meeting";  // a store of this world only
+  if (environment.store_is_open) return "strata/meeting/" + environment.attempt;
   return fmt::format("strata/{}/{}", environment.attempt, next_world());
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <atomic>
 #include <numeric>
 #include <optional>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -61,7 +63,10 @@ std::shared_ptr<comm::Backend> backend(const Options& options) {
   return backend_of(read_environment(), options);
 }
 
-MeetingPlace open_meeting_place() { return {.host = comm::host_name(), .port = open_free_port()}; }
+MeetingPlace open_meeting_place() {
+  static std::atomic<std::int64_t> number{0};
+  return {.host = comm::host_name(), .port = open_port(), .number = number++};
+}
 
 std::shared_ptr<comm::Backend> backend_at(const MeetingPlace& place, int rank, int size,
                                           const Options& options) {
@@ -71,6 +76,7 @@ std::shared_ptr<comm::Backend> backend_at(const MeetingPlace& place, int rank, i
   environment.address = place.host == comm::host_name() ? "127.0.0.1" : place.host;
   environment.port = place.port;
   environment.store_is_open = true;
+  environment.attempt = std::to_string(place.number);
   return backend_of(environment, options);
 }
 

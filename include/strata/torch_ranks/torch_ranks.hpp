@@ -36,8 +36,10 @@ std::shared_ptr<comm::Backend> backend(const Options& options = {});
 struct MeetingPlace {
   std::string host;  ///< the name of the host whose process keeps the store
   std::uint16_t port = 0;
+  std::int64_t number = 0;  ///< among the places of this store
 };
-/// Opens a store on a free port, which this process keeps until it ends. One world can meet there.
+/// A new place in a store that this process opens on a free port, once, and keeps until it ends. One world
+/// can meet there.
 MeetingPlace open_meeting_place();
 /// `size` ranks that meet there, of which the one that opened it is rank 0; otherwise as backend().
 std::shared_ptr<comm::Backend> backend_at(const MeetingPlace& place, int rank, int size,

@@ -29,27 +29,30 @@ Session& session() {
 
 constexpr std::int64_t kIsMeetingPlace = 0x5354524154414447;  // "STRATADG"
 
-/// [mark, port, length of the host's name, its bytes in words]
+constexpr std::size_t kHead = 4;  // numbers before the host's name
+
+/// [mark, port, number, length of the host's name, its bytes in words]
 std::vector<std::int64_t> numbers_of(const torch_ranks::MeetingPlace& place) {
-  std::vector<std::int64_t> numbers(3 + (place.host.size() + 7) / 8);
+  std::vector<std::int64_t> numbers(kHead + (place.host.size() + 7) / 8);
   numbers[0] = kIsMeetingPlace;
   numbers[1] = place.port;
-  numbers[2] = static_cast<std::int64_t>(place.host.size());
-  std::memcpy(numbers.data() + 3, place.host.data(), place.host.size());
+  numbers[2] = place.number;
+  numbers[3] = static_cast<std::int64_t>(place.host.size());
+  std::memcpy(numbers.data() + kHead, place.host.data(), place.host.size());
   return numbers;
 }
 
 torch_ranks::MeetingPlace place_of(const std::vector<std::int64_t>& numbers) {
-  const bool is_one = numbers.size() > 3 && numbers[0] == kIsMeetingPlace && numbers[1] > 0 &&
-                      numbers[1] <= 0xFFFF && numbers[2] > 0 &&
-                      static_cast<std::size_t>(numbers[2]) <= (numbers.size() - 3) * 8;
+  const bool is_one = numbers.size() > kHead && numbers[0] == kIsMeetingPlace && numbers[1] > 0 &&
+                      numbers[1] <= 0xFFFF && numbers[3] > 0 &&
+                      static_cast<std::size_t>(numbers[3]) <= (numbers.size() - kHead) * 8;
   if (!is_one) {
     throw InputError("the unique id is none that _CAPI_get_unique_id() gave",
                      "Call it on rank 0 and send its numbers to the others (broadcast_object_list).");
   }
-  std::string host(static_cast<std::size_t>(numbers[2]), '\0');
-  std::memcpy(host.data(), numbers.data() + 3, host.size());
-  return {.host = std::move(host), .port = static_cast<std::uint16_t>(numbers[1])};
+  std::string host(static_cast<std::size_t>(numbers[3]), '\0');
+  std::memcpy(host.data(), numbers.data() + kHead, host.size());
+  return {.host = std::move(host), .port = static_cast<std::uint16_t>(numbers[1]), .number = numbers[2]};
 }
 
 /// Messages of the library go to stderr as those of the package do.

@@ -319,12 +319,18 @@ def num_gpus_of_machine(options: argparse.Namespace) -> int:
     return min(ranks, torch.cuda.device_count()) if torch.cuda.is_available() else 0
 
 
+def with_dashes(argument: str) -> str:
+    """An option as it is called here: the benchmark for several machines spells --num-gpu as --num_gpu."""
+    name, equals, value = argument.partition("=")
+    return name.replace("_", "-") + equals + value if name.startswith("--") else argument
+
+
 def parse(description: str | None = __doc__) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--num-gpu", type=int, default=8, help="processes, one per GPU; torchrun's count under torchrun")
     parser.add_argument("--num-epochs", type=int, default=1)
     parser.add_argument("--root", default="dataset/", help="where datasets are, and what is made of others is kept")
-    parser.add_argument("--dataset", default="ogbn-papers400M", help="ogbn-products, ogbn-papers100M, ogbn-papers400M or an input")
+    parser.add_argument("--dataset", "--graph-name", default="ogbn-papers400M", help="ogbn-products, ogbn-papers100M, ogbn-papers400M or an input")
     parser.add_argument("--model", default="graphsage", choices=["graphsage", "gat"])
     parser.add_argument("--layers", default="strata", choices=["strata", "pyg"], help="whose layers the model has")
     parser.add_argument("--batch-size", type=int, default=1000, help="seeds per rank and iteration")
@@ -337,7 +343,7 @@ def parse(description: str | None = __doc__) -> argparse.Namespace:
     parser.add_argument("--loading-factors", action="store_true", help="tell what a row costs from each tier")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--libdgs", help="taken for scripts that give it; the library is the package's")
-    options = parser.parse_args()
+    options = parser.parse_args([with_dashes(argument) for argument in sys.argv[1:]])
     if not all(word.isdigit() and int(word) > 0 for word in options.fan_out.split(",")):
         parser.error(f"--fan-out takes numbers such as 15,15,15, not {options.fan_out}")
     if min(options.num_gpu, options.batch_size, options.num_epochs) < 1 or options.ahead < 0:

@@ -92,7 +92,7 @@ def _lists(num_src: int, starts: Tensor, ends: Tensor, out_starts: Tensor, out_e
 
 def mean_and_own_rows(table: Tensor, block: EdgeLists) -> Tensor:
     """[nodes, 2 * columns]: of each destination of a first block `inputs_by_id`, the mean of its neighbors' rows, 0 without any,
-    and its own row. Without gradients.
+    and its own row. The table is float32 or bfloat16. Without gradients.
     """
     means: Tensor = ops.sum_over_edges(
         table, block.indptr, block.indices, None, block.inverse_counts(), None, None, None, None, None

@@ -251,6 +251,10 @@ def refuses_blocks():
         refuse("cannot be written", ValueError, lambda out=out: given.rows.index_into(ids, out))
     if num_gpus() == 0:
         refuse("is no row", IndexError, lambda: given.rows.index_into(torch.tensor([NODES]), rows))
+    block = given.sample(ids[:2], inputs_by_id=True).blocks[0]
+    for dtype in (torch.half, torch.double, torch.int32, torch.bool):
+        table = torch.ones(NODES, COLUMNS, device=device()).to(dtype)
+        refuse("neither float32 nor bfloat16", strata.InputError, lambda table=table: strata.dgs.mean_and_own_rows(table, block))
     refuse("no mini-batches", strata.InputError, lambda: strata.dgs.BlockRooms.around([]))
 
 

@@ -183,6 +183,11 @@ def refuses():
     refuse("in a group already", ValueError, strata.dgs.create_communicator)
     refuse("is no rank of a group", ValueError, lambda: ops._CAPI_set_nccl(2, [1], 2))
     refuse("is none that _CAPI_get_unique_id", ValueError, lambda: ops._CAPI_set_nccl(1, [1, 2, 3, 4], 0))
+    open_files, threads = (len(os.listdir(f"/proc/self/{what}")) for what in ("fd", "task"))
+    ids = [tuple(ops._CAPI_get_unique_id()) for _ in range(50)]
+    assert len(set(ids)) == 50
+    assert len(os.listdir("/proc/self/fd")) < open_files + 25, "places to meet are files"
+    assert len(os.listdir("/proc/self/task")) < threads + 25, "places to meet are threads"
     if dist.get_world_size() > 1:
         refuse("rank 0 makes a ChunkTensor of 1 rows", ValueError, lambda: classes.ChunkTensor([1 + dist.get_rank()], torch.int64, 8))
         is_last = dist.get_rank() == dist.get_world_size() - 1
@@ -365,6 +370,14 @@ def refuses_to_sample():
         ("num_picks is -2", ValueError, lambda: ops._CAPI_sample_neighbors(seeds, *there, -2, False)),
         ("num_picks is -1", ValueError, lambda: ops._CAPI_sample_neighbors(seeds, *there, -1, True)),
         ("2 probabilities for 3 indices", ValueError, lambda: ops._CAPI_sample_neighbors_with_probs(seeds, *there, torch.ones(2, device=device()), 2, False)),
+        *(
+            (f"probability of index {bad} is negative, infinite or not a number", ValueError, lambda call=(sample, seeds, picks, replace): call[0](*call[1:]))
+            for bad, wrong in ((0, float("nan")), (2, float("inf")), (1, -1.0), (2, float("-inf")))
+            for probs in [torch.ones(3, dtype=torch.double if bad else torch.float).index_fill(0, torch.tensor([bad]), wrong)]
+            for name, sample in samplers(torch.tensor([0, 2, 3]), torch.tensor([1, 0, 1]), probs).items()
+            if "probs" in name
+            for picks, replace in ((1, False), (5, False), (2, True))
+        ),
         ("not float or double", ValueError, lambda: ops._CAPI_sample_neighbors_with_probs(seeds, *there, there[1], 2, False)),
         ("seeds has 1 dimensions of Float", ValueError, lambda: ops._CAPI_sample_neighbors(seeds.float(), *there, 2, False)),
         ("has 2 columns", ValueError, lambda: ops._CAPI_sample_neighbors_with_chunk_tensor(seeds, make(torch.zeros(2, 2), 0), make(there[1].cpu(), 0), 2, False)),

@@ -81,8 +81,8 @@ struct HopPlace {
 };
 
 /// All arrays lie where the stream's device reads them, and outlive the hop. Waits for the number of edges.
-/// Throws InputError for a fanout or arrays that cannot be, std::out_of_range naming the first seed that is
-/// no node.
+/// Throws InputError for a fanout or arrays that cannot be, or a weight among the seeds' lists that is not
+/// finite or below 0, std::out_of_range naming the first seed that is no node.
 std::unique_ptr<OneHop> make_hop(const HopArrays& arrays, const IdSpan& seeds, const HopRule& rule,
                                  HopPlace place);
 

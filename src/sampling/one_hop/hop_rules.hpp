@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <limits>
+
 #include "choosers/choice_rules.hpp"
 #include "strata/sampling/one_hop.hpp"
 #include "strata/util/random.hpp"
@@ -30,6 +32,11 @@ struct ListWeights {
   }
 };
 
+/// Whether neighbors can be chosen in proportion to it.
+STRATA_HOST_DEVICE inline bool is_weight(float value) {
+  return value >= 0 && value <= std::numeric_limits<float>::max();
+}
+
 /// Of entry i of the seeds: the same node has other neighbors where it occurs again.
 STRATA_HOST_DEVICE inline std::uint64_t entry_key(std::uint64_t key, Count i) {
   return mix64(keyed_word(key, static_cast<std::uint64_t>(i)));
@@ -59,6 +66,7 @@ STRATA_HOST_DEVICE inline Count unweighted_count(const HopRule& rule, Count degr
 
 [[noreturn]] void refuse_seed(Count position, NodeId seed, Count num_nodes);
 [[noreturn]] void refuse_list(NodeId node, Count num_indices);
+[[noreturn]] void refuse_weight(Count index);
 
 std::unique_ptr<OneHop> make_hop_on_gpu(const HopArrays& arrays, const IdSpan& seeds, const HopRule& rule,
                                         HopPlace place);

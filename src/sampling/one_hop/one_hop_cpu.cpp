@@ -79,7 +79,10 @@ class HopOnCpu final : public OneHop {
     if (!arrays_.weights) return unweighted_count(rule_, list.degree);
     const ListWeights<Weight> weights{&weights_, list.begin};
     Count positive = 0;
-    for (std::uint32_t p = 0; p < static_cast<std::uint32_t>(list.degree); ++p) positive += weights[p] > 0;
+    for (std::uint32_t p = 0; p < static_cast<std::uint32_t>(list.degree); ++p) {
+      if (!is_weight(weights[p])) refuse_weight(list.begin + p);
+      positive += weights[p] > 0;
+    }
     return unweighted_count(rule_, positive);
   }
 
@@ -176,6 +179,11 @@ void refuse_list(NodeId node, Count num_indices) {
   throw InputError(
       fmt::format("indptr[{}] and indptr[{}] bound no list of {} indices", node, node + 1, num_indices),
       "indptr ascends from 0 to the number of indices.");
+}
+
+void refuse_weight(Count index) {
+  throw InputError(fmt::format("the probability of index {} is negative, infinite or not a number", index),
+                   "Give finite float32 numbers of at least 0; neighbors with 0 are never chosen.");
 }
 
 std::unique_ptr<OneHop> make_hop(const HopArrays& arrays, const IdSpan& seeds, const HopRule& rule,

@@ -13,7 +13,23 @@ namespace strata::sampling {
 namespace {
 
 constexpr Count kMostInWarp = 256;  // edges of a list that a warp keeps in registers
-constexpr Count kNoSeed = ~(Count{1} << 63);
+constexpr Count kNothing = ~(Count{1} << 63);
+
+__device__ inline void note_first(Count* first, Count position) {
+  atomicMin(reinterpret_cast<long long*>(first), static_cast<long long>(position));
+}
+
+/// The weights of one list, of which the array's first entry that is no weight is noted.
+template <typename Weight>
+struct CheckedWeights {
+  ListWeights<Weight> list;
+  Count* bad;
+  __device__ float operator[](std::uint32_t position) const {
+    const float weight = list[position];
+    if (!is_weight(weight)) note_first(bad, list.begin + position);
+    return weight;
+  }
+};
 
 /// What the kernels of a hop read and fill: by entry of the seeds.
 template <typename Id, typename Weight>
@@ -25,17 +41,21 @@ struct HopTable {
   HopRule rule;
   Count* begins;
   Count* degrees;
-  Count* offsets;            ///< [seeds + 2]; counts until the scan, and bad_seed
+  Count* offsets;            ///< [seeds + 3]; counts until the scan, bad_seed and bad_weight
   std::uint32_t* positions;  ///< [seeds * fanout] of weighted picks in their lists; null without weights
 
-  /// The first entry that is no node; behind the number of edges, so that one copy brings both.
+  /// The first entry that is no node, and the first that is no weight; behind the number of edges, so that
+  /// one copy brings all three.
   STRATA_HOST_DEVICE Count* bad_seed() const { return offsets + seeds.size + 1; }
+  STRATA_HOST_DEVICE Count* bad_weight() const { return offsets + seeds.size + 2; }
   __device__ NodeId seed(Count i) const {
     return seeds.wide ? static_cast<const std::int64_t*>(seeds.data)[i]
                       : static_cast<const std::int32_t*>(seeds.data)[i];
   }
-  __device__ ListWeights<Weight> weights_of(Count i) const { return {&weights, begins[i]}; }
-  __device__ Race<ListWeights<Weight>> race(Count i) const {
+  __device__ CheckedWeights<Weight> weights_of(Count i) const {
+    return {{&weights, begins[i]}, bad_weight()};
+  }
+  __device__ Race<CheckedWeights<Weight>> race(Count i) const {
     return {weights_of(i), entry_key(rule.key, i), static_cast<std::uint32_t>(degrees[i])};
   }
 };
@@ -58,7 +78,7 @@ __global__ void find_lists(const __grid_constant__ HopTable<Id, Weight> table) {
     }
     if (!is_list) {
       degree = 0;
-      atomicMin(reinterpret_cast<long long*>(table.bad_seed()), static_cast<long long>(i));
+      note_first(table.bad_seed(), i);
     }
     table.begins[i] = begin;
     table.degrees[i] = degree;
@@ -125,9 +145,9 @@ __global__ void __launch_bounds__(kThreads)
   for (Count i = blockIdx.x; i < table.seeds.size; i += gridDim.x) {
     if (table.degrees[i] <= kMostInWarp) continue;
     const auto race = table.race(i);
-    const StretchOfRace<ListWeights<Weight>> stretch{race, 0, race.degree};
+    const StretchOfRace<CheckedWeights<Weight>> stretch{race, 0, race.degree};
     const Finish finish =
-        BlockRace<StretchOfRace<ListWeights<Weight>>>(stretch, memory).finish(table.rule.fanout);
+        BlockRace<StretchOfRace<CheckedWeights<Weight>>>(stretch, memory).finish(table.rule.fanout);
     if (threadIdx.x == 0) table.offsets[i] = finish.count;
     if (threadIdx.x < kWarp) {
       store_by_warp(table.positions + i * table.rule.fanout, race.degree, finish.last,
@@ -159,7 +179,7 @@ __global__ void __launch_bounds__(kThreads)
   for (Count i = static_cast<Count>(blockIdx.x) * kWarpsPerBlock + threadIdx.x / kWarp; i < table.seeds.size;
        i += warps) {
     const auto degree = static_cast<std::uint32_t>(table.degrees[i]);
-    const ListWeights<Weight> weights = table.weights_of(i);
+    const CheckedWeights<Weight> weights = table.weights_of(i);
     float largest = 0;
     for (std::uint32_t p = lane_index(); p < degree; p += kWarp) largest = fmaxf(largest, weights[p]);
     for (int distance = kWarp / 2; distance > 0; distance /= 2)
@@ -287,7 +307,7 @@ class HopOnGpu final : public OneHop {
                .rule = rule,
                .begins = array<Count>(seeds.size),
                .degrees = array<Count>(seeds.size),
-               .offsets = array<Count>(seeds.size + 2),
+               .offsets = array<Count>(seeds.size + 3),
                .positions = arrays.weights ? array<std::uint32_t>(seeds.size * rule.fanout) : nullptr} {
     measure(arrays.weights.has_value());
   }
@@ -332,17 +352,19 @@ class HopOnGpu final : public OneHop {
     const cuda::DeviceGuard guard(place_.stream.device());
     CUstream_st* const stream = place_.stream.get();
     const Count size = table_.seeds.size;
-    cuda::copy_async(table_.bad_seed(), &kNoSeed, sizeof(kNoSeed), place_.stream);
+    static constexpr Count kAllGood[] = {kNothing, kNothing};
+    cuda::copy_async(table_.bad_seed(), kAllGood, sizeof(kAllGood), place_.stream);
     find_lists<<<blocks_for(size + 1), kThreads, 0, stream>>>(table_);
     cuda::check_launch("find_lists");
     if (weighted && size > 0 && table_.rule.fanout > 0) choose_by_weight(stream);
     scan(stream);
     struct Outcome {
-      Count num_edges, bad_seed;
+      Count num_edges, bad_seed, bad_weight;
     } outcome{};
     cuda::copy_async(&outcome, table_.offsets + size, sizeof(outcome), place_.stream);
     place_.stream.synchronize();
-    if (outcome.bad_seed != kNoSeed) refuse(outcome.bad_seed);
+    if (outcome.bad_seed != kNothing) refuse(outcome.bad_seed);
+    if (outcome.bad_weight != kNothing) refuse_weight(outcome.bad_weight);
     num_edges_ = outcome.num_edges;
   }
 

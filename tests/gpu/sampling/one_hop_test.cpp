@@ -3,14 +3,18 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <memory>
 #include <random>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/copy.hpp"
 #include "strata/cuda/device.hpp"
+#include "strata/util/error.hpp"
+#include "support/expect_error.hpp"
 
 namespace strata::sampling {
 namespace {
@@ -153,6 +157,28 @@ TEST_F(GpuOneHop, NamesASeedThatIsNoNode) {
   EXPECT_THROW(on_gpu(lists, false, {0, 5, 200, 201}, {.fanout = 2}), std::out_of_range);
   EXPECT_EQ(on_gpu(lists, false, {}, {.fanout = 2}),
             (Picked{.starts = {0}, .seeds = {}, .neighbors = {}, .with_seeds = {}}));
+}
+
+TEST_F(GpuOneHop, NamesAWeightThatIsNone) {
+  Lists lists(5);
+  for (const std::size_t list : {25U, 130U, 185U}) {  // a warp's, a warp's in several rounds, a block's
+    const auto first = static_cast<std::size_t>(lists.indptr[list]);
+    const float before = lists.weights[first];
+    const auto node = static_cast<std::int64_t>(list);
+    for (const float wrong : {NAN, INFINITY, -1.0F}) {
+      lists.weights[first] = wrong;
+      for (const Replacement replacement : {Replacement::without, Replacement::with}) {
+        const HopRule rule{.fanout = 3, .replacement = replacement, .key = 3};
+        test::expect_error<InputError>(
+            [&] {
+              on_gpu(lists, true, {199, node, 0}, rule);
+            },
+            {"probability of index " + std::to_string(first) + " is negative"});
+        EXPECT_EQ(on_gpu(lists, true, {199, 0}, rule), on_cpu(lists, true, {199, 0}, rule));
+      }
+    }
+    lists.weights[first] = before;
+  }
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <numeric>
 #include <set>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "strata/util/error.hpp"
+#include "support/expect_error.hpp"
 
 namespace strata::sampling {
 namespace {
@@ -100,6 +102,22 @@ TEST(OneHop, NeverTakesAWeightOfZero) {
     for (const std::int64_t neighbor : picked.neighbors) EXPECT_NE(neighbor % 1000 % 5, 0) << neighbor;
     // Node 1 has two neighbors of weight above 0, node 5 twelve.
     EXPECT_EQ(picked.neighbors.size(), replacement == Replacement::with ? 36U : 26U);
+  }
+}
+
+TEST(OneHop, NamesAWeightThatIsNone) {
+  for (const float wrong : {NAN, -NAN, INFINITY, -INFINITY, -0.5F}) {
+    Lists lists(30);
+    lists.weights[static_cast<std::size_t>(lists.indptr[17]) + 4] = wrong;
+    for (const Replacement replacement : {Replacement::without, Replacement::with}) {
+      const HopRule rule{.fanout = 3, .replacement = replacement, .key = 3};
+      test::expect_error<InputError>(
+          [&] {
+            pick(lists.arrays(true), {29, 17, 5}, rule);
+          },
+          {"probability of index 412 is negative, infinite or not a number"});
+      EXPECT_FALSE(pick(lists.arrays(true), {29, 16, 18}, rule).neighbors.empty()) << "other lists";
+    }
   }
 }
 

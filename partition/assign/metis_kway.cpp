@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <mutex>
 #include <numeric>
 #include <queue>
 #include <utility>
@@ -31,6 +32,9 @@ Parts call_metis(KwayGraph& graph, const KwayOptions& options) {
   idx_t num_nodes = graph.num_nodes(), constraints = graph.num_constraints;
   idx_t num_parts = options.num_parts, cut = 0;
   std::vector<idx_t> part_of(at(num_nodes));
+  // METIS draws from the process's one rand(), which a call in another thread would draw from, too.
+  static std::mutex one_call;
+  const std::lock_guard lock(one_call);
   // METIS takes non-const pointers, but changes nothing if the numbering starts at 0.
   const int status =
       METIS_PartGraphKway(&num_nodes, &constraints, graph.xadj.data(), const_cast<idx_t*>(graph.ids()),

@@ -57,21 +57,26 @@ def check_others(loader: str, others: dict[str, Any]) -> None:
         )
 
 
-def by_weight(graph: Graph, sampler: Any, weight_attr: Any) -> str:
+def by_weight(sampler: Any, weight_attr: Any) -> str:
     """The sampler that PyG's `weight_attr` stands for: by the weights that the graph was made with, whatever they are called."""
     if not isinstance(weight_attr, str):
         raise TypeError(f"weight_attr is {weight_attr!r}; give a name, such as 'edge_weight'")
     if sampler not in ("uniform", "weighted"):
         raise InputError(f"weight_attr and sampler={sampler!r} both say how neighbors are chosen", "Give one of them.")
-    of_edges = graph._attributes.edges
-    if weight_attr in of_edges:
-        weights = of_edges.get("edge_weight")
-        if weights is None or weights.values.data_ptr() != of_edges[weight_attr].values.data_ptr():
-            raise InputError(
-                f"the graph was made without {weight_attr!r} as weights",
-                f"Make it with them: from_pyg(data, edge_weight=data.{weight_attr}), or from_dgl(graph, edge_weight={weight_attr!r}).",
-            )
     return "weighted"
+
+
+def check_weights(graph: Graph, name: str) -> None:
+    """Refuses the name of an attribute of edges that is not what the graph chooses neighbors by."""
+    of_edges = graph._attributes.edges
+    if name not in of_edges:
+        return
+    weights = of_edges.get("edge_weight")
+    if weights is None or weights.values.data_ptr() != of_edges[name].values.data_ptr():
+        raise InputError(
+            f"the graph was made without {name!r} as weights",
+            f"Make it with them: from_pyg(data, edge_weight=data.{name}), or from_dgl(graph, edge_weight={name!r}).",
+        )
 
 
 def form_of(subgraph_type: Any, disjoint: bool, others: dict[str, Any]) -> str:

@@ -5,20 +5,20 @@ from __future__ import annotations
 
 import itertools
 import threading
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from strata import _arguments, _core
-from strata._arrays import current_stream, host_array, list_of_ids, to_torch
+from strata._arrays import current_stream, to_torch
 from strata._indices import rows_of
-from strata._loader_options import by_weight, check_others, form_of
+from strata._input_nodes import ids_of as ids_of, said, warn_of_no_batches
+from strata._loader_options import by_weight, check_others, check_weights, form_of
 from strata._process import not_for_other_processes, process, refuse_forks, register, set_in_epoch, together
 from strata._subgraphs import bidirectional, induced
 from strata.choosers import NeighborChooser
 from strata.errors import InputError
-from strata.graph import Graph, require_graph, warn_of_mask
+from strata.graph import Graph, require_graph
 
 if TYPE_CHECKING:
     import torch
@@ -143,6 +143,8 @@ class BlockBatch(_BlockTriple):
 class _Loader:
     """What all loaders share: options, epochs, steps."""
 
+    _weight_attr: str | None = None
+
     def __init__(
         self,
         graph: Graph,
@@ -169,6 +171,8 @@ class _Loader:
                 raise TypeError(
                     f"sampler is {sampler!r}; give a name (\"uniform\") or an object of a class derived from NeighborChooser"
                 )
+            if self._weight_attr is not None:
+                check_weights(graph, self._weight_attr)
             if chooser is not None:
                 chooser.check(graph, replace, layer_dependent)
             return _core.LoaderOptions.make(
@@ -192,7 +196,7 @@ class _Loader:
             )
 
         require_graph(graph)
-        input_nodes = _said(graph, input_nodes)
+        input_nodes = said(graph, input_nodes)
         self._graph = graph
         self._number = next(_numbers)
         self._epoch = 0
@@ -201,12 +205,12 @@ class _Loader:
         self._own_nodes = own_nodes
         self._core = _core.NodeLoader.make(graph._core, options() if own_nodes else together(options))
         self._description = (
-            f"{graph!r}, {'num_neighbors' if merged else 'fanouts'}={list(fanouts)}, batch_size={batch_size}, "
+            f"{graph!r}, {'num_neighbors' if merged else 'fanouts'}={[int(fanout) for fanout in fanouts]}, batch_size={batch_size}, "
             f"seeds={self._core.num_seeds}"
         )
         register(self)
         if not own_nodes and self._core.steps_per_epoch == 0:
-            _warn_of_no_batches(input_nodes, self._core.num_seeds, drop_last)
+            warn_of_no_batches(input_nodes, self._core.num_seeds, drop_last)
 
     def __len__(self) -> int:
         """Batches that each rank gets in an epoch."""
@@ -295,51 +299,6 @@ class _Loader:
         return batch
 
 
-def _said(graph: Graph, input_nodes: Any) -> Any:
-    """What stands for input_nodes that were left out, which are all nodes with PyG."""
-    if input_nodes is not ...:
-        return input_nodes
-    if num_train := len(graph.nodes("train")):
-        raise InputError(
-            f"input_nodes is left out, and {num_train} of the graph's {graph.num_nodes} nodes are training nodes",
-            'Give input_nodes="train" for these, or input_nodes=None for all nodes.',
-        )
-    return None
-
-
-def _warn_of_no_batches(input_nodes: Any, num_seeds: int, drop_last: bool) -> None:
-    if num_seeds:
-        why = f"its {num_seeds} input nodes are fewer than a step takes, and drop_last={drop_last}"
-    elif isinstance(input_nodes, str):
-        why = f"the graph has no nodes of the split {input_nodes!r}; input_nodes takes ids, a mask, or None for all nodes"
-    else:
-        why = "input_nodes has no nodes"
-    warnings.warn(f"a loop over this loader has no batches: {why}", stacklevel=_arguments.caller())
-
-
-def ids_of(graph: Graph, nodes: Any, original: bool | None = None) -> Any:
-    """int64 ids of a list, tensor or mask; None stands for all nodes. `original`: they are the input's numbers."""
-    import numpy
-
-    if original is not None:
-        _arguments.flag(original, "original")
-    if nodes is None:
-        return numpy.arange(graph.num_nodes, dtype="int64")
-    if isinstance(nodes, tuple) and len(nodes) == 2 and isinstance(nodes[0], (str, tuple)):
-        raise InputError(f"input_nodes names the type {nodes[0]!r}", "A graph of Strata has one type of nodes: give ids or a mask.")
-    array = host_array(nodes, "input_nodes")
-    if array.dtype == "uint8":
-        raise InputError("input_nodes is of type uint8", "Give ids as int64, or a mask as bool: mask.bool().")
-    if array.dtype == bool:
-        if array.shape != (graph.num_nodes,):
-            raise InputError(f"a mask of shape {array.shape} for {graph.num_nodes} nodes", "Give one truth value per node.")
-        array = array.nonzero()[0]
-        if original is None:
-            warn_of_mask(graph, "input_nodes")
-    ids = list_of_ids(array, "input_nodes")
-    return graph.ids(ids).numpy() if original else ids
-
-
 class NeighborLoader(_Loader):
     """Batches as torch_geometric.loader.NeighborLoader gives them, from a graph of Strata.
 
@@ -402,7 +361,8 @@ class NeighborLoader(_Loader):
         self._form = form_of(subgraph_type, disjoint, others)
         check_others("NeighborLoader", others)
         if weight_attr is not None:
-            sampler = by_weight(graph, sampler, weight_attr)
+            sampler = by_weight(sampler, weight_attr)
+        self._weight_attr = weight_attr
         self.transform = transform
         self._input_nodes = input_nodes
         self._choices: dict[str, Any] = {"replace": replace, "sampler": sampler, "seed": seed, "deal": deal}
@@ -430,7 +390,7 @@ class NeighborLoader(_Loader):
         """A batch of the input nodes at these positions, int64 [n], a list, mask or slice, as PyG's loaders give it. Collective."""
         import torch
 
-        nodes = _said(self._graph, self._input_nodes)
+        nodes = said(self._graph, self._input_nodes)
         if isinstance(nodes, str):
             nodes = self._graph.nodes(nodes)
         else:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from strata import _arguments, _core
 from strata._arrays import current_stream, ids_array, to_torch
-from strata._loader_options import by_weight
+from strata._loader_options import check_weights
 from strata.dgl.blocks import EID, Block
 from strata.dgl.graphs import DGLGraph, graph_of
 from strata.errors import InputError
@@ -177,10 +177,12 @@ def sample_neighbors(
     if exclude_edges is not None:
         raise InputError("exclude_edges is not possible", "Leave edges out of the frontier: frontier.remove_edges(positions).")
     require_graph(g)
+    if prob is not None:
+        check_weights(g, prob)
     samplers = _samplers.setdefault(g, _Samplers())
     of = _sampled.batch if _sampled.batch is not None and _sampled.batch.graph is g else None
     transposes = of is not None and of.hop < of.hops_with_transposes
-    sampler = samplers.of(g, (check_fanout(fanout), "uniform" if prob is None else by_weight(g, "uniform", prob), replace, transposes))
+    sampler = samplers.of(g, (check_fanout(fanout), "uniform" if prob is None else "weighted", replace, transposes))
     if of is None:
         key = samplers.next_key()
     else:

@@ -60,7 +60,7 @@ at::Tensor BlockModel::forward(at::Tensor x, const sampling::MiniBatch& batch, c
   if (batch.blocks.size() != static_cast<std::size_t>(num_layers())) {
     throw Error(
         fmt::format("a model of {} layers got a minibatch of {} blocks", num_layers(), batch.blocks.size()),
-        "Give one fanout a layer.");
+        "Give one fanout per layer.");
   }
   for (int layer = 0; layer < num_layers(); ++layer) {
     x = forward_layer(layer, x, batch.blocks[static_cast<std::size_t>(layer)], pass);

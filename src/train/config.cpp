@@ -142,12 +142,12 @@ void validate(const TrainConfig& c) {
           fmt::format("Build it first: strata-partition build --input {} --parts 1 --output parts; then give "
                       "--graph parts.",
                       c.graph.text()));
-  require(!c.fanouts.empty(), "--fanouts is empty", "Give one fanout a layer, first hop first: 15,10,5.");
+  require(!c.fanouts.empty(), "--fanouts is empty", "Give one fanout per layer, first hop first: 15,10,5.");
   check_fanouts(c.fanouts, "--fanouts");
   check_fanouts(c.eval_fanouts, "--eval-fanouts");
   require(c.eval_fanouts.empty() || c.eval_fanouts.size() == c.fanouts.size(),
           fmt::format("--eval-fanouts has {} entries, --fanouts {}", c.eval_fanouts.size(), c.fanouts.size()),
-          "Both need one fanout a layer.");
+          "Both need one fanout per layer.");
   require(c.eval_fanouts.empty() || c.predictions.empty(), "--predictions contradicts --eval-fanouts",
           "Predictions are exact; leave --eval-fanouts out.");
   require(c.predictions.empty() || c.predictions.ends_with(".npy") || c.predictions.ends_with(".csv"),

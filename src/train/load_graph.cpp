@@ -40,7 +40,7 @@ void check_usable(const RunContext& context, const GraphFacts& facts, GraphUse u
                      "Build it from an input with node labels.");
   }
   if (multi_label && config.loss != LossKind::bce) {
-    throw InputError(fmt::format("--loss {} needs one class a node, but nodes of {} may have several",
+    throw InputError(fmt::format("--loss {} needs one class per node, but nodes of {} may have several",
                                  enum_name(config.loss), graph),
                      "Use --loss bce.");
   }

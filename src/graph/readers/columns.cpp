@@ -101,7 +101,7 @@ Count column_size(const NpyArray& array, const char* what) {
   if (vector || column) return array.shape[0];
   throw InputError(
       fmt::format("{}: {} of shape {}", array.origin, what, array.shape_text()),
-      "One value a node or edge is expected, shape (N,) or (N, 1); link prediction is not supported.");
+      "One value per node or edge is expected, shape (N,) or (N, 1); link prediction is not supported.");
 }
 
 std::vector<NodeId> ids_of(const NpyArray& array) {

@@ -78,7 +78,7 @@ Extents extents_of(const NpyArray& array) {
   if (array.shape.size() == 1) return {array.shape[0], 1};
   if (array.shape.size() == 2) return {array.shape[0], array.shape[1]};
   throw InputError(fmt::format("{}: features of shape {}", array.origin, array.shape_text()),
-                   "Features must be a matrix: one row a node.");
+                   "Features must be a matrix: one row per node.");
 }
 
 /// Rows of f32, in memory or in a scratch file. fill(begin, end, out) makes those of a piece.
@@ -160,7 +160,7 @@ FeatureTable features_of(const NpyArray& array, Count rows, ThreadPool& pool, Sc
   const Extents extents = extents_of(array);
   if (extents.rows != rows)
     throw InputError(fmt::format("{}: {} rows of features for {} nodes", array.origin, extents.rows, rows),
-                     "Write one row a node, or correct the stated number of nodes.");
+                     "Write one row per node, or correct the stated number of nodes.");
   const bool in_place = !array.fortran_order && (array.is('f', 4) || array.is('f', 2));
   FeatureTable features = in_place ? FeatureTable{.rows = extents.rows,
                                                   .cols = extents.cols,

@@ -200,7 +200,7 @@ class GraphboltReader {
     NodeLabels labels = labels_of(array_of(entry));
     if (labels.rows != num_nodes_)
       refuse(entry, fmt::format("{} labels for {} nodes", labels.rows, num_nodes_),
-             "Write one label a node; -1 stands for a missing one.");
+             "Write one label per node; -1 stands for a missing one.");
     make_room(entry, labels.set_of);
     graph_.labels = std::move(labels.values);
   }
@@ -291,7 +291,7 @@ class GraphboltReader {
     const NodeLabels labels = labels_of(array);
     if (labels.rows != std::ssize(nodes))
       refuse(entry, fmt::format("{}: {} labels for {} seeds", field, labels.rows, nodes.size()),
-             "Write one label a seed.");
+             "Write one label per seed.");
     make_room(entry, labels.set_of);
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       if (nodes[i] < 0 || nodes[i] >= num_nodes_)

@@ -162,7 +162,7 @@ class OgbReader {
     if (of_nodes.rows != nodes)
       throw InputError(
           fmt::format("{}: {} labels for {} nodes", (raw_ / "node-label.npz").string(), of_nodes.rows, nodes),
-          "Write one label a node; nan stands for a missing one.");
+          "Write one label per node; nan stands for a missing one.");
     take_labels(std::move(of_nodes));
   }
 

@@ -65,7 +65,7 @@ class Mapping {
                                 of_blocks(info.f_blocks)),
                     "Enlarge it (mount -o remount,size=SIZE /dev/shm; containers: --shm-size SIZE), use more "
                     "machines, or start "
-                    "one rank a machine, which needs none.");
+                    "one rank per machine, which needs none.");
 }
 
 /// Collective; throws on all ranks.
@@ -86,7 +86,7 @@ void check_shared_folder(std::size_t bytes, const std::string& name) {
   struct statvfs info {};
   if (::statvfs(kSharedFolder, &info) != 0) {
     throw IoError(fmt::format("cannot look at {}: {}", kSharedFolder, errno_text()),
-                  "Mount a tmpfs there, or start one rank a machine.");
+                  "Mount a tmpfs there, or start one rank per machine.");
   }
   if (info.f_bavail < bytes / info.f_frsize + 1) shared_memory_full(bytes, name);
 }

@@ -52,7 +52,7 @@ void Evaluators::decide() {
   if (!context_.first_rank()) return;
   spdlog::warn(
       "the hidden rows of the nodes that the scores need do not fit in memory: evaluation samples {} "
-      "neighbors a hop instead. --eval-fanouts chooses them; more machines or a smaller --hidden make it "
+      "neighbors per hop instead. --eval-fanouts chooses them; more machines or a smaller --hidden make it "
       "exact.",
       fmt::join(context_.config.fanouts, ","));
 }

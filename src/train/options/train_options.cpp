@@ -146,7 +146,7 @@ void add_training_options(OptionTable& table, TrainSettings& settings) {
       .add("on-nan", c.on_nan,
            "A loss that is not finite: stop, and name its step, ranks and seeds; or skip that update")
       .fixed();
-  table.add("seed", c.seed, "Of the weights, the sampling and the dropout").common().fixed();
+  table.add("seed", c.seed, "Random seed for weights, sampling and dropout").common().fixed();
   table.add(
       "seeds", settings.seeds,
       "Train once with each of these seeds, in the folders seed-N of --output, and tell mean and spread");

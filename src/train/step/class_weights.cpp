@@ -21,7 +21,7 @@ std::vector<double> parse_class_weights(const std::string& text) {
     const auto [rest, failed] = std::from_chars(word.data(), word.data() + word.size(), weight);
     if (failed != std::errc() || rest != word.data() + word.size()) {
       throw InputError(fmt::format("--class-weights: \"{}\" is no number", word),
-                       "Give one weight a class, such as 1,2.5,1, or balanced.");
+                       "Give one weight per class, such as 1,2.5,1, or balanced.");
     }
     if (!std::isfinite(weight) || weight < 0) {
       throw InputError(fmt::format("--class-weights: {} is no weight", word),

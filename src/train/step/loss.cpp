@@ -28,7 +28,7 @@ namespace {
 
 void check(const LossOptions& options, Count num_classes) {
   if (options.multi_label && options.kind != LossKind::bce)
-    throw InputError("--loss cross-entropy needs one class a node, but nodes of this graph may have several",
+    throw InputError("--loss cross-entropy needs one class per node, but nodes of this graph may have several",
                      "Use --loss bce.");
   if (!(options.label_smoothing >= 0 && options.label_smoothing < 1)) {
     throw InputError(fmt::format("--label-smoothing: {} is not in [0, 1)", options.label_smoothing),
@@ -38,7 +38,7 @@ void check(const LossOptions& options, Count num_classes) {
   if (!weights.empty() && static_cast<Count>(weights.size()) != num_classes) {
     throw InputError(
         fmt::format("--class-weights has {} numbers, the graph {} classes", weights.size(), num_classes),
-        "Give one weight a class, in the order of the labels, or balanced.");
+        "Give one weight per class, in the order of the labels, or balanced.");
   }
   if (std::ranges::any_of(weights, [](double w) { return !std::isfinite(w) || w < 0; }))
     throw InputError("--class-weights are finite numbers of 0 or more",

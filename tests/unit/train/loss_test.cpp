@@ -152,7 +152,7 @@ TEST(Loss, OfSetsOfClassesEqualsTheNaiveSum) {
 
 TEST(Loss, RefusesCrossEntropyOfSeveralLabels) {
   test::expect_error<InputError>([] { Loss({.multi_label = true}, 5, at::kCPU); },
-                                 {"one class a node", "--loss bce"});
+                                 {"one class per node", "--loss bce"});
 }
 
 TEST(Loss, CountsWhatIsRight) {

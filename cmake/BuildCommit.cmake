@@ -4,7 +4,7 @@ cmake_policy(VERSION 3.30)
 set(commit "")
 find_program(git git)
 if(git AND EXISTS "${SOURCE}/.git")
-  execute_process(COMMAND ${git} -C "${SOURCE}" describe --always --abbrev=10 --exclude=* --dirty=+ OUTPUT_VARIABLE commit
+  execute_process(COMMAND ${git} -C "${SOURCE}" describe --always --abbrev=10 --exclude=* --dirty=.dirty OUTPUT_VARIABLE commit
                   OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
 endif()
 file(CONFIGURE OUTPUT "${FILE}" CONTENT "#define STRATA_COMMIT \"@commit@\"\n" @ONLY)

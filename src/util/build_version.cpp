@@ -8,7 +8,7 @@ namespace strata {
 
 std::string build_version() {
   constexpr std::string_view commit = STRATA_COMMIT;
-  return STRATA_VERSION + (commit.empty() ? std::string() : ", commit " + std::string(commit));
+  return STRATA_VERSION + (commit.empty() ? std::string() : "+g" + std::string(commit));
 }
 
 }  // namespace strata

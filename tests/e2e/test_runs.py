@@ -246,7 +246,7 @@ class Terminal(Runs):
     def test_tells_versions(self):
         told = [subprocess.run([e2e.BIN / 'strata-train', *words], text=True, capture_output=True).stdout
                 for words in (['--version'], ['--version', '--verbose'])]
-        self.assertRegex(told[0], r'^strata-train \d+\.\d+\.\d+.*\n$')
+        self.assertRegex(told[0], r'^strata-train \d+\.\d+\.\d+(\+g[0-9a-f]{10}(\.dirty)?)?\n$')
         self.assertTrue(told[1].startswith(told[0]))
         for library in 'libtorch', 'MPI', 'HDF5':
             self.assertIn(library, told[1])

@@ -3,7 +3,11 @@
 
 import importlib
 import inspect
+import pathlib
+import re
 import unittest
+
+import packaging.version
 
 MODULES = ["", "choosers", "dgl", "dgl.dataloading", "dgl.sampling", "dgs", "nn", "pyg", "rpc", "rpc.autograd", "rpc.functions"]
 
@@ -41,6 +45,16 @@ class Docstrings(unittest.TestCase):
                         silent.append(f"{module.__name__}.{member}")
         self.assertGreater(seen, 200)
         self.assertEqual(silent, [])
+
+    def test_of_the_version(self):
+        import strata
+
+        version, root = packaging.version.Version(strata.__version__), pathlib.Path(__file__).resolve().parents[2]
+        changes = (root / "CHANGELOG.md").read_text()
+        self.assertEqual(version.base_version, re.search(r"^## \[(.*?)\]", changes, re.MULTILINE)[1])
+        cited = (root / "CITATION.cff").read_text()
+        cited = [re.search(rf'^{key}: "?([0-9.-]+)', cited, re.MULTILINE)[1] for key in ("version", "date-released")]
+        self.assertIn("## [{}] - {}".format(*cited), changes)
 
     def test_of_the_process(self):
         import strata

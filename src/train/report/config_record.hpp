@@ -10,7 +10,7 @@ namespace strata::train {
 
 /// What program a run is of, where and when.
 struct RunOrigin {
-  std::string version;                 ///< "0.2.0, commit 1a2b3c4"
+  std::string version;                 ///< "0.2.0+g1a2b3c4d5e"
   std::vector<std::string> libraries;  ///< "libtorch 2.9.1", "Open MPI v4.1.4", ...
   std::string parts_by;                ///< the program that made the parts, and its libraries; "": none
   std::vector<std::string> hosts;      ///< each once, in order of their first rank

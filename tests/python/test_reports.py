@@ -104,6 +104,11 @@ class Words(unittest.TestCase):
 
 
 class Pages(Folder):
+    def test_print_as_one_line(self):
+        page = strata.report(self.write("run"))
+        self.assertRegex(repr(page), r"^strata.reports.Page\([0-9.]+ MiB of HTML; write\(FILE\) writes it\)$")
+        self.assertIn("srcdoc", page._repr_html_())
+
     def test_have_the_numbers_of_the_records(self):
         for name, facts in RUNS.items():
             with self.subTest(name):

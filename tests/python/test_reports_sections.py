@@ -75,7 +75,11 @@ class Sentences(Folder):
             if record["type"] == "epoch":
                 record.update(wait_seconds=1.1, compute_seconds=2.4, sum_seconds=2.5)
 
-        self.assertIn("Ranks wait for the slowest one", work.stages(self.run_with(both, ranks=2)).advice)
+        even, uneven = self.run_with(both, ranks=2), self.run_with(both, ranks=3)
+        self.assertIn("work evenly", work.ranks(even).seen)
+        self.assertIn("No rank is slower than the others in all", work.stages(even).advice)
+        self.assertIn("the others wait for rank 2", work.ranks(uneven).seen)
+        self.assertIn("Ranks wait for rank 2: see", work.stages(uneven).advice)
 
     def test_never_advise_gpu_memory_without_a_gpu(self):
         def on_cpu(record):
@@ -279,7 +283,7 @@ class Sentences(Folder):
                 rank["sum_seconds"] = 1.0 + rank["rank"]
 
         section = work.ranks(self.run_with(wait, ranks=3))
-        self.assertEqual(section.seen, "3 ranks are busy for 2.5 s to 4 s per epoch, but none makes the others wait.")
+        self.assertEqual(section.seen, "3 ranks are busy for 2.5 s to 4 s per epoch, but no rank is the one that all the others wait for.")
         self.assertEqual([row[0].text for row in section.tables[0].rows], ["0", "1", "2"])
 
     def test_say_what_machines_asked_for(self):

@@ -10,6 +10,7 @@ import pathlib
 import re
 from typing import TYPE_CHECKING, Any
 
+from . import words
 from .files import write_whole
 from .run import ReportError
 
@@ -82,6 +83,9 @@ class Page:
     def write(self, path: str | os.PathLike[str]) -> None:
         """Writes it as a whole, or not at all. Raises ReportError."""
         write_whole(path, self.html)
+
+    def __repr__(self) -> str:
+        return f"strata.reports.Page({words.size(len(self.html))} of HTML; write(FILE) writes it)"
 
     def _repr_html_(self) -> str:
         return f'<iframe style="width:100%;height:80vh;border:0" srcdoc="{html.escape(self.html)}"></iframe>'

@@ -47,9 +47,18 @@ def _stages_seen(run: Run) -> tuple[str, str]:
         return seen, _wait_advice(run, mean(epochs, "sample_seconds"), mean(epochs, "gather_seconds"))
     if sums_matter:
         return seen, (
-            "Ranks wait for the slowest one or for the network: see the table of ranks. A larger --batch-size or --accumulate sums less often."
+            f"{_why_sums_take_long(_rank_sums(rank_epochs(run)))} A larger --batch-size or --accumulate sums less often."
         )
     return seen, ""
+
+
+def _why_sums_take_long(sums: dict[int, Record]) -> str:
+    """What ranks wait for in sums of gradients, as the section about ranks has it."""
+    if slow := stragglers(sums):
+        return f"Ranks wait for rank {words.listed([str(rank) for rank in slow])}: see the table of ranks."
+    if not sums:
+        return "Ranks wait for the slowest one or for the network."
+    return "No rank is slower than the others in all: they wait for the network, or for another rank in each step."
 
 
 def _wait_advice(run: Run, sample: float, gather: float) -> str:
@@ -316,7 +325,7 @@ def ranks(run: Run) -> Section:
     else:
         least, longest = min(_busy(sums).values()), max(_busy(sums).values())
         between = f"{words.seconds(least)} to {words.seconds(longest)} per epoch"
-        seen += f" work evenly: each is busy for {between}." if longest <= STRAGGLES * least else f" are busy for {between}, but none makes the others wait."
+        seen += f" work evenly: each is busy for {between}." if longest <= STRAGGLES * least else f" are busy for {between}, but no rank is the one that all the others wait for."
     names = [f"rank {rank}" for rank in sums]
     parts = [("compute", "compute_seconds"), ("wait for batches", "wait_seconds"), ("sum over ranks", "sum_seconds")]
     series = [Series(name, names, [values[field] for values in sums.values()]) for name, field in parts]

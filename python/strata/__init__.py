@@ -16,8 +16,11 @@ or, in two calls, what the programs do:
 Importing strata imports neither torch nor torch_geometric; what gives their types does.
 """
 
+from typing import TYPE_CHECKING
+
 from strata import _core
 from strata._core import device_count, with_cuda
+from strata._missing import attributes_of
 from strata._process import init, init_process_group, process, set_log_level
 from strata.choosers import ChoiceQuery, NeighborChooser
 from strata.errors import CommError, CudaError, InputError, IoError, OutOfMemory, StrataError
@@ -86,3 +89,25 @@ __all__ = [
     "verify",
     "with_cuda",
 ]
+
+_LINKS = "give NeighborLoader the ends of a batch of pairs, pairs.unique(), as input_nodes, and score the pairs yourself"
+_TYPES = "graphs of Strata have one type of nodes and of edges: give data.to_homogeneous()"
+_OTHER_SAMPLERS = "derive a sampler from strata.NeighborChooser, or take PyG's loader with strata.pyg.stores_of(graph)"
+
+if not TYPE_CHECKING:
+    __getattr__ = attributes_of(
+        __name__,
+        {
+            "DataLoader": "NeighborLoader and NodeLoader make batches in threads of C++; strata.dgl has DGL's DataLoader",
+            "Data": "it is PyG's: strata.from_pyg(data) makes a graph of it",
+            "NeighborSampler": "NodeLoader gives batch.adjs as PyG's older NeighborSampler does; strata.dgl has DGL's",
+            "evaluate": "`strata-train evaluate RUN --graph PARTS` scores a trained model; TrainResult has its scores",
+            "predict": "`strata-train predict RUN --graph PARTS` writes logits, and so does strata.train(predictions=FILE)",
+        }
+        | dict.fromkeys(("LinkNeighborLoader", "LinkLoader", "EdgeDataLoader", "RandomLinkSplit"), _LINKS)
+        | dict.fromkeys(("HeteroData", "HGTLoader"), _TYPES)
+        | dict.fromkeys(
+            ("ShaDowKHopSampler", "ClusterData", "ClusterLoader", "GraphSAINTSampler", "ImbalancedSampler", "RandomNodeLoader"),
+            _OTHER_SAMPLERS,
+        ),
+    )

@@ -181,6 +181,11 @@ class Names(unittest.TestCase):
             (dgl_names, "as_heterograph", "leave the call out"),
             (dgl_names, "heterograph", "one type"),
             (dgl_names.dataloading, "EdgeDataLoader", "pairs.unique"),
+            (strata, "LinkNeighborLoader", "pairs.unique"),
+            (strata, "HeteroData", "to_homogeneous"),
+            (strata, "ShaDowKHopSampler", "strata.NeighborChooser"),
+            (strata, "nothing", "module 'strata' has no attribute 'nothing'$"),
+            (strata.nn, "GATv2Conv", "torch_geometric.nn has it"),
             (dgl_names, "nothing", "has no attribute 'nothing'$"),
         ):
             with self.assertRaisesRegex(AttributeError, words):

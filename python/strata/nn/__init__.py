@@ -20,6 +20,9 @@ is set to, bfloat16 or float16, and x may be float16.
 Layers with DGL's arguments, which are called as layer(block, x), are those of strata.dgl.nn.
 """
 
+from typing import TYPE_CHECKING
+
+from strata._missing import attributes_of
 from strata.nn.edges import EdgeLists
 from strata.nn.gat import GATConv
 from strata.nn.gcn import GCNConv
@@ -27,3 +30,8 @@ from strata.nn.gin import GINConv
 from strata.nn.sage import SAGEConv
 
 __all__ = ["EdgeLists", "GATConv", "GCNConv", "GINConv", "SAGEConv"]
+
+if not TYPE_CHECKING:
+    _PYG = "torch_geometric.nn has it, and takes batch.edge_index, or block.edge_index with size=block.size"
+    _NAMES = "GraphSAGE GCN GAT GIN GATv2Conv TransformerConv GraphConv ChebConv RGCNConv HeteroConv EdgeConv Linear MLP Sequential"
+    __getattr__ = attributes_of(__name__, dict.fromkeys(_NAMES.split(), _PYG))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import operator
+import os
 import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -62,3 +63,13 @@ def caller() -> int:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "strata":
         level, frame = level + 1, frame.f_back
     return level
+
+
+def place(value: Any, name: str, then: str) -> str:
+    """The name of a graph in files; TypeError for a graph in memory, with the calls that make files of it."""
+    if isinstance(value, (str, os.PathLike)):
+        return os.fspath(value)
+    raise TypeError(
+        f"{name} is a {type(value).__name__}; give the name of a graph in files. A graph in memory becomes one by "
+        f'strata.save(graph, "FOLDER"){then}; loaders take it as it is, by strata.from_pyg(data) and its like'
+    )

@@ -8,7 +8,10 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from typing import Any, Protocol
+
+from strata.errors import StrataError
 
 
 class Job(Protocol):
@@ -59,12 +62,20 @@ class Bars:
         self._watch = None
 
 
-def finish(job: Job, bars: Bars | None = None) -> Any:
-    """Waits for a job and returns what it came to. Ctrl-C stops it and waits until what must be saved is."""
+def finish(job: Job, bars: Bars | None = None, left: Callable[[Any], str] = lambda _: "") -> Any:
+    """Waits for a job and returns what it came to. Ctrl-C stops it and waits until what must be saved is.
+
+    `left` says what a job that was stopped so has left behind.
+    """
     try:
         while not job.wait(100):
             if bars is not None:
                 bars.draw()
+    except KeyboardInterrupt:
+        _stop(job)
+        if job.wait(0) and (words := _left_by(job, left)):
+            raise KeyboardInterrupt(words) from None
+        raise
     except BaseException:
         _stop(job)
         raise
@@ -72,6 +83,13 @@ def finish(job: Job, bars: Bars | None = None) -> Any:
         if bars is not None:
             bars.close()
     return job.take()
+
+
+def _left_by(job: Job, left: Callable[[Any], str]) -> str:
+    try:
+        return left(job.take())
+    except StrataError:
+        return ""  # it had begun nothing
 
 
 def _stop(job: Job) -> None:

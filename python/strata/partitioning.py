@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from strata import _core
+from strata._arguments import place
 from strata._jobs import Bars, finish
 
 Place = str | os.PathLike[str]
@@ -64,9 +65,12 @@ def verify(directory: Place, *, progress: bool | None = None, **options: Any) ->
 
 
 def _run(command: str, function: str, places: list[Place], options: Mapping[str, Any], progress: bool | None) -> dict[str, Any]:
+    sources = [place(source, "the graph", ', "npy:FOLDER"') for source in places]
+    if "input" in options:
+        options = {**options, "input": place(options["input"], "input", ', input="npy:FOLDER"')}
     given = [(name, _texts(value)) for name, value in options.items() if value is not None]
     bars = Bars(_core, progress)  # first: the job's own would be drawn by C++
-    job = _core.CommandJob.start(command, [os.fspath(place) for place in places], given, f"strata.{function}")
+    job = _core.CommandJob.start(command, sources, given, f"strata.{function}")
     text, _ = finish(job, bars)
     report: dict[str, Any] = json.loads(text)
     return report

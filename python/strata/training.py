@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import pathlib
@@ -10,11 +11,25 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from strata import _process
+from strata._arguments import place
 from strata._jobs import Bars, finish
 from strata._torch import require_torch
 
 if TYPE_CHECKING:
     import torch
+
+
+# As `strata-train --help all` lists them; editors and help() show them as the arguments of train().
+_OPTIONS = """
+    graph output overwrite resume init_from predictions normalize_features feature_format verify_parts start_early model
+    aggregate hidden heads residual fanouts sampler inductive replace labor_dependent sampler_device dropout
+    input_dropout attention_dropout batch_size global_batch_size epochs lr weight_decay optimizer lr_schedule
+    warmup_steps lr_step_size lr_gamma clip_grad loss label_smoothing class_weights accumulate on_nan seed seeds
+    checkpoint_every cuda_graph pipeline sm_split precision tf32 eval_every eval_fanouts metric patience plan_only
+    cluster device ranks_per_machine gpu_memory placement presample host_gather host_threads loader_threads
+    replicate_graph neighbor_exchange row_exchange row_exchange_precision batches_in_flight halo_cache watchdog trace
+    report log_every log_level verbose progress color
+""".split()
 
 
 @dataclass(frozen=True)
@@ -72,15 +87,15 @@ def train(**options: Any) -> TrainResult:
         model.load_state_dict(result.weights)          # PyTorch Geometric's GraphSAGE of these sizes
 
     Args:
-        options: what `strata-train --help all` lists, with _ for -, and values as a configuration file has them:
-            fanouts=[15, 10, 5], batch_size=1024, gpu_memory="60GiB", pipeline=False, resume="runs/last",
+        options: those of strata-train, with _ for - (help(strata.train) has their names, `strata-train --help all` what they
+            do), and values as a configuration file has them: fanouts=[15, 10, 5], batch_size=1024, gpu_memory="60GiB", pipeline=False, resume="runs/last",
             config="job.toml" ... None leaves an option out. Without `output` the run gets a folder of its own in runs.
             The device and the virtual machines are those of strata.init(), unless they are given. progress="auto" shows
             bars on a terminal and in notebooks. Without log_level the terminal shows what strata.set_log_level() says.
 
     Raises:
         InputError, OutOfMemory and their like. Ctrl-C stops the run after the step under way, with a checkpoint from which
-        resume=FOLDER continues; a second Ctrl-C does not wait for that.
+        resume=FOLDER continues, as the KeyboardInterrupt says; a second Ctrl-C does not wait for that.
     """
     result = _run("train", options)
     import torch.utils.dlpack
@@ -96,6 +111,11 @@ def train(**options: Any) -> TrainResult:
         records=[json.loads(line) for line in result["records"].splitlines()],
         weights={name: torch.utils.dlpack.from_dlpack(held) for name, held in result["weights"].items()},
     )
+
+
+train.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in _OPTIONS], return_annotation=TrainResult
+)
 
 
 def plan(**options: Any) -> dict[str, Any]:
@@ -114,6 +134,8 @@ def _run(function: str, options: dict[str, Any]) -> dict[str, Any]:
 
     _train.prepare_process()
     given = {name: _value(value) for name, value in options.items() if value is not None}
+    if "graph" in given:
+        given["graph"] = place(given["graph"], "graph", ', parts = strata.partition("npy:FOLDER", parts=1, output="parts"), graph="parts"')
     process = _process.join(given.get("device", "auto"), given.get("ranks_per_machine", 0))
     here = {} if "cluster" in given else _process.choices()  # init() chose for the ranks that are here
     for name, chosen in here.items():
@@ -122,7 +144,9 @@ def _run(function: str, options: dict[str, Any]) -> dict[str, Any]:
     progress = given.get("progress", "auto")
     bars = None if progress in ("lines", "off") else Bars(_train, True if progress == "bar" else None)
     job = _train.TrainJob.start(given, f"strata.{function}", process.ranks(), _process.log_level(), function == "plan")
-    result: dict[str, Any] = finish(job, bars)
+    result: dict[str, Any] = finish(
+        job, bars, lambda left: f"stopped with a checkpoint: strata.train(resume={left['folder']!r}) continues" if left["stopped"] else ""
+    )
     return result
 
 

@@ -19,6 +19,7 @@ import numpy
 
 import strata
 from strata import _core, _jobs
+from strata.errors import in_python
 
 BIN = pathlib.Path(os.environ.get("STRATA_BIN", pathlib.Path(__file__).resolve().parents[2] / "build/cuda/bin"))
 SPEC = "synthetic:kind=sbm,nodes=2000,degree=10,features=6,classes=4,train=600,valid=10,test=10,seed=2"
@@ -84,6 +85,22 @@ class Partition(unittest.TestCase):
         self.assertEqual(report["splits"]["train"], 7)
         self.assertIn("<html", (self.folder / "page.html").read_text())
 
+    def test_says_in_python_what_the_programs_say(self):
+        for said, meant in (
+            ("--batch-size 3 contradicts --global-batch-size", "batch_size 3 contradicts global_batch_size"),
+            ("give --force to replace it", "give force to replace it"),
+            ("a -- b, x--y, --5", "a -- b, x--y, --5"),
+            ("--a-b, or pip install x --pre; --c (launch/setup --tests) --d", "a_b, or pip install x --pre; c (launch/setup --tests) d"),
+            ("Store them (strata-partition build --features bf16).", "Store them (strata-partition build --features bf16)."),
+            ("See strata-partition build --help.", "See help(strata.partition)."),
+            ("strata-partition info --help lists it", "help(strata.info) lists it"),
+            (
+                "Run strata-partition build --input ogb:a,split=b --parts 8 --output parts; then",
+                'Run strata.partition("ogb:a,split=b", parts=8, output="parts"); then',
+            ),
+        ):
+            self.assertEqual(in_python(said), meant)
+
     def test_refuses_what_the_program_refuses(self):
         output = self.folder / "parts"
         for options, words in (
@@ -91,15 +108,18 @@ class Partition(unittest.TestCase):
             ({"max_class": 3}, "Did you mean max_classes?"),
             ({"json": True}, "knows no option json"),
             ({"method": "metix"}, "Did you mean metis?"),
-            ({"quality": "poor"}, "--quality"),
-            ({"imbalance": [0.1, 0.2]}, "--imbalance"),
+            ({"quality": "poor"}, "quality: poor"),
+            ({"imbalance": [0.1, 0.2]}, "imbalance"),
             ({"memory": "1MiB"}, "64MiB"),
         ):
             with self.subTest(options=options), self.assertRaises(strata.InputError) as caught:
                 strata.partition(SPEC, parts=2, output=output, **options)
             self.assertIn(words, str(caught.exception))
+            self.assertNotIn(" --", str(caught.exception))
         with self.assertRaises(TypeError):
             strata.partition(SPEC, output=output)
+        with self.assertRaisesRegex(TypeError, r'input is a dict;.*strata.save.graph, "FOLDER".*input="npy:FOLDER"'):
+            strata.partition({}, parts=2, output=output)
         with self.assertRaises(ValueError):
             strata.partition("ogb:nowhere", parts=2, output=output)
         self.assertEqual(os.listdir(self.folder), [])

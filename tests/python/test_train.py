@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """strata.train() is strata-train in one call: the same run on the same ranks."""
 
+import inspect
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +16,7 @@ import unittest
 
 import torch
 from safetensors.torch import load_file
+from torch_geometric.data import Data
 from torch_geometric.nn import GraphSAGE
 
 import strata
@@ -111,6 +114,11 @@ class Train(unittest.TestCase):
         whole = self.train(graph=parts, inductive=False, output=self.folder / "whole")
         self.assertNotEqual([record["loss"] for record in whole.records_of("epoch")], losses)
 
+    def test_has_the_options_of_the_program_as_arguments(self):
+        listed = subprocess.run([BIN / "strata-train", "--help", "all"], capture_output=True, text=True).stdout
+        names = [name.replace("-", "_") for name in re.findall(r"^  --([a-z][a-z0-9-]*)", listed, re.MULTILINE)]
+        self.assertEqual(list(inspect.signature(strata.train).parameters), names)
+
     def test_plans(self):
         parts = strata.partition(SPEC, parts=2, output=self.folder / "parts")["path"]
         planned = strata.plan(graph=parts, cluster="machines=2,gpus=4", **COMMON)
@@ -127,20 +135,24 @@ class Train(unittest.TestCase):
             ({"learning_rate": 0.1}, "Did you mean lr?"),
             ({"fanouts": "5,3"}, "fanouts"),
             ({"hidden": 1.5}, "hidden"),
-            ({"graph": object()}, "graph"),
             ({"graph": "nowhere"}, "nowhere"),
-            ({"lr": -1.0}, "--lr"),
+            ({"lr": -1.0}, "lr"),
             ({"model": "transformer"}, "model"),
             ({"seeds": [0, 1]}, "once with each seed"),
             ({"plan_only": True}, "strata.plan()"),
-            ({"cuda_graph": "on"}, "--cuda-graph on has no effect: no rank computes on a GPU"),
-            ({"placement": "replicate"}, "--placement replicate has no effect"),
-            ({"row_exchange": "nccl"}, "--row-exchange nccl is not possible here"),
-            ({"neighbor_exchange": "nccl", "graph": "nowhere"}, "--neighbor-exchange nccl is not possible here"),
+            ({"epoch": 3}, "help(strata.train) lists all options"),
+            ({"graph": "npy:mine"}, 'graph npy:mine is a dataset, not parts\n  Build it first: strata.partition("npy:mine", parts=1, output="parts")'),
+            ({"cuda_graph": "on"}, "cuda_graph on has no effect: no rank computes on a GPU"),
+            ({"placement": "replicate"}, "placement replicate has no effect"),
+            ({"row_exchange": "nccl"}, "row_exchange nccl is not possible here"),
+            ({"neighbor_exchange": "nccl", "graph": "nowhere"}, "neighbor_exchange nccl is not possible here"),
         ):
             with self.subTest(options=options), self.assertRaises(strata.InputError) as caught:
                 self.train(**options)
             self.assertIn(words, str(caught.exception))
+            self.assertNotIn(" --", str(caught.exception))
+        with self.assertRaisesRegex(TypeError, r"graph is a Data;.*strata.save.*strata.partition.*strata.from_pyg.data"):
+            self.train(graph=Data(num_nodes=3))
         self.assertFalse((self.folder / "run").exists())
         self.train(epochs=1)
         with self.assertRaisesRegex(strata.InputError, "has a run already"):
@@ -164,7 +176,7 @@ class Train(unittest.TestCase):
         )
         done = mpirun(2, script, cwd=self.folder)
         self.assertEqual(done.returncode, 0, done.stderr)
-        for words in ("--cuda-graph on has no effect", "--row-exchange nccl is not", "--neighbor-exchange nccl is not"):
+        for words in ("cuda_graph on has no effect", "row_exchange nccl is not", "neighbor_exchange nccl is not"):
             self.assertEqual(done.stdout.count(words), 2, done.stdout)
 
     def test_leaves_torch_and_the_terminal_alone(self):
@@ -204,8 +216,8 @@ class Train(unittest.TestCase):
             print("ready", flush=True)
             try:
                 strata.train(graph={SPEC!r}, output={str(run)!r}, epochs=100000, device="cpu", fanouts=[5, 3], hidden=16, batch_size=50)
-            except KeyboardInterrupt:
-                print("interrupted", flush=True)
+            except KeyboardInterrupt as stop:
+                print("interrupted", stop, flush=True)
                 raise
             """
         )
@@ -215,7 +227,8 @@ class Train(unittest.TestCase):
                 self.assertIsNone(process.poll())
                 time.sleep(0.1)
             process.send_signal(signal.SIGINT)
-            self.assertEqual(process.stdout.readline(), "interrupted\n")
+            words = f"stopped with a checkpoint: strata.train(resume={str(run)!r}) continues"
+            self.assertEqual(process.stdout.readline(), f"interrupted {words}\n")
             self.assertNotEqual(process.wait(timeout=300), 0)
         records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
         self.assertTrue(records[-1]["stopped"])

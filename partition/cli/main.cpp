@@ -2,8 +2,10 @@
 #include <malloc.h>
 
 #include "cli/command_line.hpp"
+#include "strata/util/process.hpp"
 
 int main(int argc, char** argv) {
+  strata::prepare_process();
   // --memory is a promise: freed blocks of this size go back to the system at once. Otherwise the allocator
   // keeps more of them the more threads there are.
   constexpr int kLargeBlock = 64 << 10;

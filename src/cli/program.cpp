@@ -20,6 +20,7 @@
 #include "strata/train/doctor_advice.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/log.hpp"
+#include "strata/util/process.hpp"
 
 namespace strata::cli {
 namespace {
@@ -40,8 +41,9 @@ using std::chrono::milliseconds;
 
 }  // namespace
 
-int run_program(int argc, char** argv, const Program& program) {
+int run_program(int argc, char** argv, const Program& program) try {
   train::StopListener stop;  // first; start.cpp has blocked the signals of strata-train so far
+  prepare_process();
   const KeptMemory memory;
   set_environment();
   const Asked words = Asked::of([&] { return Command(argc, argv, program.own_model); });
@@ -62,6 +64,9 @@ int run_program(int argc, char** argv, const Program& program) {
     return fail({.program = program.name, .error = e, .advice = train::doctor_advice(world.size(), graph)},
                 world, &farewell);
   }
+} catch (const InputError& error) {  // the ranks have not met
+  if (comm::rank_of_launcher() == 0) fmt::print(stderr, "{}\n", format_error(program.name, error));
+  return static_cast<int>(ExitCode::bad_input);
 }
 
 }  // namespace strata::cli

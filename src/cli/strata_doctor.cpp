@@ -19,6 +19,7 @@
 #include "strata/util/build_version.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
+#include "strata/util/process.hpp"
 
 namespace {
 
@@ -132,6 +133,7 @@ int run(int argc, char** argv, const Words& words) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  prepare_process();
   doctor::prepare_environment();
   int code = static_cast<int>(ExitCode::bad_input);
   try {

@@ -21,8 +21,7 @@ namespace {
 
 [[noreturn]] void fail(const char* what, const std::filesystem::path& path, int code) {
   throw IoError(fmt::format("cannot {} {}: {}", what, path.string(), std::strerror(code)),
-                code == ENOSPC ? "Free space on that disk, or write elsewhere."
-                               : "Check that the path is right and its permissions allow this.");
+                file_remedy(code, "Check that the path is right and its permissions allow this."));
 }
 
 constexpr const char* kTemporary = ".tmp";  // followed by the process id
@@ -95,6 +94,24 @@ void keep_as(const std::filesystem::path& path, const std::filesystem::path& oth
 }
 
 }  // namespace
+
+std::string file_remedy(int code, const std::string& otherwise) {
+  switch (code) {
+    case ENOSPC:
+    case EDQUOT:
+      return "Free space on that disk, or write elsewhere.";
+    case EFBIG:
+      return "The file system or `ulimit -f` allows no larger file: raise the limit, or write elsewhere.";
+    case EMFILE:
+      return "The process may open no more files: `ulimit -n 65536` before the program (or mpirun) starts, "
+             "or "
+             "nofile in /etc/security/limits.conf.";
+    case ENFILE:
+      return "The host has no more open files: end other programs, or raise fs.file-max.";
+    default:
+      return otherwise;
+  }
+}
 
 void write_file_atomically(const std::filesystem::path& path, std::string_view contents,
                            const WriteOptions& options) {

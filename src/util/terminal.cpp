@@ -17,6 +17,7 @@
 #include <cstring>
 #include <filesystem>
 #include <mutex>
+#include <utility>
 
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
@@ -81,6 +82,7 @@ class LogFile::Sink final : public spdlog::sinks::base_sink<std::mutex> {
       : base_sink(std::make_unique<spdlog::pattern_formatter>(spdlog::default_logger()->name().empty()
                                                                   ? "%Y-%m-%dT%H:%M:%S.%e %-5l %v"
                                                                   : "%Y-%m-%dT%H:%M:%S.%e %-5l %n: %v")),
+        path_(path),
         file_(std::fopen(path.c_str(), "ae")) {
     if (file_ == nullptr) throw IoError(fmt::format("cannot open {}: {}", path, std::strerror(errno)));
   }
@@ -88,20 +90,32 @@ class LogFile::Sink final : public spdlog::sinks::base_sink<std::mutex> {
 
   void append(std::string_view text) {
     const std::lock_guard lock(mutex_);
-    std::fwrite(text.data(), 1, text.size(), file_);
-    std::fflush(file_);
+    write(text);
+    flush_();
   }
 
  protected:
   void sink_it_(const spdlog::details::log_msg& message) override {
     spdlog::memory_buf_t line;
     formatter_->format(message, line);
-    std::fwrite(line.data(), 1, line.size(), file_);
+    write({line.data(), line.size()});
   }
-  void flush_() override { std::fflush(file_); }
+  void flush_() override { warn_unless(std::fflush(file_) == 0); }
 
  private:
+  void write(std::string_view text) {
+    warn_unless(std::fwrite(text.data(), 1, text.size(), file_) == text.size());
+  }
+  /// Once, and not through the log, which waits for this sink.
+  void warn_unless(bool written) {
+    if (written || std::exchange(has_warned_, true)) return;
+    clear_bar();
+    fmt::print(stderr, "warning: {} misses lines: {}. The run goes on\n", path_, std::strerror(errno));
+  }
+
+  std::string path_;
   std::FILE* file_;
+  bool has_warned_ = false;
 };
 
 LogFile::LogFile(const std::string& path) : sink_(std::make_shared<Sink>(path)) {
@@ -116,8 +130,10 @@ void tell(std::string_view text) {
   // The first sink is the terminal's.
   if (logger->sinks().empty() || logger->sinks().front()->should_log(spdlog::level::info)) {
     clear_bar();
+    const bool failed_before = std::ferror(stdout) != 0;
     std::fwrite(text.data(), 1, text.size(), stdout);
-    std::fflush(stdout);
+    if (std::fflush(stdout) != 0 && !failed_before)
+      fmt::print(stderr, "warning: cannot write to stdout: {}\n", std::strerror(errno));
   }
   for (const auto& sink : logger->sinks())
     if (auto* file = dynamic_cast<LogFile::Sink*>(sink.get())) file->append(text);

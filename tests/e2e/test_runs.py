@@ -2,6 +2,7 @@
 """Folders of runs: where they are, what they tell, how a run goes on, and what its model is used for."""
 import json
 import re
+import socket
 import subprocess
 
 import numpy as np
@@ -114,6 +115,59 @@ class Folders(Runs):
         self.call('--config', 'one/config.toml', '--output', 'two', ranks=2)
         self.assertEqual((self.folder / 'one/model.safetensors').read_bytes(), (self.folder / 'two/model.safetensors').read_bytes())
         self.assertEqual(record['options'], dict(e2e.metrics(self.folder / 'two', 'run')[0]['options'], output='one'))
+
+
+class WithoutMpirun(Runs):
+    """In a step of Slurm, for which Debian's Open MPI has no PMI."""
+
+    def step(self, tasks, *words, **more):
+        host = socket.gethostname()
+        step = dict(SLURM_JOB_ID='78', SLURM_JOBID='78', SLURM_NODELIST=host, SLURM_JOB_NODELIST=host, SLURM_STEP_NODELIST=host, SLURM_PROCID='0',
+                    SLURM_LOCALID='0', SLURM_NODEID='0', SLURM_STEPID='3', SLURM_STEP_ID='3', SLURM_STEP_NUM_TASKS=str(tasks),
+                    SLURM_TASKS_PER_NODE=str(tasks), SLURM_STEP_TASKS_PER_NODE=str(tasks))
+        return self.run_program(words, timeout=60, **step, **more)
+
+    def test_one_task_is_one_rank(self):
+        train = [e2e.BIN / 'strata-train', '--graph', self.graph, *JOB]
+        for more in ({}, {'PMIX_RANK': '0', 'PMIX_NAMESPACE': 'slurm.pmix.78.3'}, {'PMI_RANK': '0', 'PMI_SIZE': '1', 'PMI_FD': '9'}):
+            done = self.step(1, *train, '--output', self.folder / f'run{len(more)}', **more)
+            self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+            self.assertIn('ranks   1 rank on 1 machine', done.stdout)
+        done = self.step(1, *train, '--plan-only')
+        self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+        done = self.step(1, e2e.BIN / 'strata-doctor', '--quick')
+        self.assertIn('1 rank on 1 host', e2e.joined(done.stdout), done.stderr)
+
+    def test_several_tasks_are_refused_with_a_remedy(self):
+        for more in ({}, {'PMI_RANK': '0', 'PMI_SIZE': '3', 'PMI_FD': '9'}):
+            done = self.step(3, e2e.BIN / 'strata-train', '--graph', self.graph, *JOB, '--output', self.folder / 'never', **more)
+            self.assertNotEqual(done.returncode, 0)
+            last = ' '.join(done.stderr.splitlines()[-2:])
+            self.assertIn('PMI_SIZE=3' if more else 'SLURM_STEP_NUM_TASKS=3', last, done.stderr)
+            self.assertIn('mpirun', last)
+        self.assertFalse((self.folder / 'never').exists())
+
+
+class Limits(Runs):
+    def under(self, limit, *words):
+        return self.run_program(['bash', '-c', f'ulimit {limit} && exec "$@"', '-', *words], timeout=60)
+
+    def test_parts_may_be_more_than_open_files(self):
+        graph, config = self.build(SPEC, 150, 'many', '--method', 'random'), self.folder / 'run.toml'
+        config.write_text('[model]\nfanouts = [5, 5]\n')
+        train = [e2e.BIN / 'strata-train', '--graph', graph, *JOB]
+        for options in (['--output', self.folder / 'run'], ['--output', self.folder / 'early', '--start-early'], ['--plan-only']):
+            done = self.under('-n 100', *train, *options)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(e2e.final(self.folder / 'run')['test'], e2e.final(self.folder / 'early')['test'])
+        done = self.under('-n 100', e2e.BIN / 'strata-doctor', '--quick', '--graph', graph, '--config', config)
+        self.assertNotIn('Too many open files', done.stdout + done.stderr)
+        self.assertIn('loading takes', e2e.joined(done.stdout))
+
+    def test_files_that_grow_too_large_are_named(self):
+        done = self.under('-f 4', e2e.BIN / 'strata-train', '--graph', self.graph, *JOB, '--hidden', '256', '--output', self.folder / 'run')
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn('ulimit -f', done.stderr)
 
 
 class Resuming(Runs):

@@ -52,6 +52,9 @@ Manifest read_manifest(const PartsOrigin& parts);
 
 std::filesystem::path part_path(const std::filesystem::path& directory, int part);
 
+/// Throws InputError that names the part: `what` is wrong in it, and no hash has told so.
+[[noreturn]] void refuse_damaged(const PartsOrigin& parts, int part, const std::string& what);
+
 /// One part as it lies in memory while it is being written. Rows are local ids (hottest first); ids in
 /// `indices` are global.
 struct PartData {
@@ -88,8 +91,9 @@ class RecentBlocks {
   std::vector<Block> by_field_;
 };
 
-/// One open part file. An owner of its descriptor. HDF5 is used only by open(), by one thread at a time, to
-/// find where the datasets lie. The `read_*` calls may come from several threads at once.
+/// One open part file. An owner of its descriptor; where a graph has more parts than a process may well keep
+/// open, the file is opened for each reading instead. HDF5 is used only by open(), by one thread at a time,
+/// to find where the datasets lie. The `read_*` calls may come from several threads at once.
 ///
 /// The `read_*` calls copy a range straight into the caller's memory and convert nothing.
 /// They throw IoError or InputError naming the file and dataset.

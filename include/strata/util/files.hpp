@@ -12,6 +12,10 @@ struct WriteOptions {
   std::filesystem::path keep_old_as = {};  ///< another name in the same folder for the old file; empty: none
 };
 
+/// What to do about the errno of a file: about a full disk or quota, and about the limits of a process
+/// (`ulimit -f`, `ulimit -n`); `otherwise` about all else.
+std::string file_remedy(int code, const std::string& otherwise = "");
+
 /// Writes `contents` so that `path` holds either its old or its new contents, whatever happens: a temporary
 /// file beside it is written, flushed to disk and renamed. Throws IoError with the text of errno; "disk full"
 /// comes with a remedy.

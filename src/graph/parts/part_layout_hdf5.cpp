@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <bit>
+#include <cerrno>
 
 #include "parts/hdf5_handles.hpp"
 #include "parts/part_layout.hpp"
 #include "strata/util/error.hpp"
+#include "strata/util/files.hpp"
 #include "strata/util/utf8.hpp"
 
 static_assert(std::endian::native == std::endian::little, "part files are read and written in place");
@@ -24,6 +26,13 @@ void require(bool ok, const std::filesystem::path& path, const char* call) {
   const bool full = error.find("No space left") != error.npos || error.find("File too large") != error.npos;
   throw IoError(fmt::format("{}: {} failed: {}", path.string(), call, error),
                 full ? "Free some space, or choose another folder." : "");
+}
+
+[[noreturn]] void refuse_unreadable(const std::filesystem::path& path) {
+  const std::string error = h5::last_error();
+  if (error.find("Too many open files") != error.npos)
+    throw IoError(fmt::format("{}: H5Fopen failed: {}", path.string(), error), file_remedy(EMFILE));
+  throw InputError(fmt::format("{}: not readable as HDF5: {}", path.string(), error), kRebuildPart);
 }
 
 h5::Handle string_type(std::size_t bytes) {
@@ -168,9 +177,7 @@ PartLayout open_layout(const std::filesystem::path& path, const Manifest& manife
   const h5::Handle access{H5Pcreate(H5P_FILE_ACCESS), H5Pclose};
   H5Pset_fclose_degree(access.id(), H5F_CLOSE_STRONG);
   const h5::Handle file{H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.id()), H5Fclose};
-  if (!file)
-    throw InputError(fmt::format("{}: not readable as HDF5: {}", path.string(), h5::last_error()),
-                     kRebuildPart);
+  if (!file) refuse_unreadable(path);
   check_attributes(file.id(), path, manifest, part);
   PartLayout layout{manifest, {.part = part}};
   if (!has_checksums(file.id())) layout[Field::checksums].shape.clear();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <numeric>
@@ -115,6 +116,16 @@ const PartRecord* record_with_blocks(const Manifest& manifest, int part) {
   return record.has_block_hashes() ? &record : nullptr;
 }
 
+/// Parts stay open if a quarter of the files that this process may open suffices for all: training may read
+/// each part through three readers, and MPI and NCCL open files, too.
+PositionedFile::Mode mode_for(int num_parts) {
+  constexpr rlim_t kShare = 4;
+  rlimit limit{};
+  const bool bounded = getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  const bool fit = !bounded || static_cast<rlim_t>(num_parts) <= limit.rlim_cur / kShare;
+  return fit ? PositionedFile::Mode::read : PositionedFile::Mode::read_on_demand;
+}
+
 }  // namespace
 
 PartReader::PartReader(std::unique_ptr<State> state) : state_{std::move(state)} {}
@@ -130,7 +141,7 @@ PartReader PartReader::open(const PartsOrigin& parts, const Manifest& manifest, 
   }
   const auto path = part_path(std::get<std::filesystem::path>(parts), part);
   const PartRecord* record = verify == Verify::on ? record_with_blocks(manifest, part) : nullptr;
-  PositionedFile file(path, PositionedFile::Mode::read);
+  PositionedFile file(path, mode_for(manifest.book.num_parts()));
   if (record != nullptr) check_outside(file, *record);
   auto state = std::make_unique<State>();
   state->source =
@@ -158,6 +169,13 @@ std::string name_of(const PartsOrigin& parts) {
 std::string name_of_part(const PartsOrigin& parts, int part) {
   const auto* directory = std::get_if<std::filesystem::path>(&parts);
   return directory == nullptr ? fmt::format("planted part {}", part) : part_path(*directory, part).string();
+}
+
+void refuse_damaged(const PartsOrigin& parts, int part, const std::string& what) {
+  throw InputError(
+      fmt::format("{}: {}", name_of_part(parts, part), what),
+      fmt::format("The file is damaged; see `strata-partition verify {}`, and build the parts again.",
+                  name_of(parts)));
 }
 
 Count PartReader::num_inner() const { return state_->source->num_inner(); }

@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <sys/stat.h>
+
 #include <filesystem>
 
 #include "strata/util/types.hpp"
 
 namespace strata::graph {
 
-/// A file descriptor that reads and writes at given offsets. An owner. Calls are thread safe. Throws IoError
-/// naming the file.
+/// A file that is read and written at given offsets. An owner of its descriptor. Calls are thread safe.
+/// Throws IoError naming the file.
 class PositionedFile {
  public:
-  enum class Mode { read, write };
+  enum class Mode {
+    read,
+    read_on_demand,  ///< opened for each reading, so that any number of files can be in use
+    write,
+  };
   PositionedFile(std::filesystem::path path, Mode mode);
   PositionedFile(PositionedFile&& other) noexcept;
   PositionedFile& operator=(PositionedFile&& other) noexcept;
@@ -26,9 +32,12 @@ class PositionedFile {
 
  private:
   [[noreturn]] void fail(const char* call, int error) const;
+  struct stat status() const;
+  PositionedFile opened() const;
 
   std::filesystem::path path_;
-  int descriptor_ = -1;
+  int descriptor_ = -1;             ///< -1 if it is opened on demand
+  Count device_ = -1, inode_ = -1;  ///< of a file that is opened on demand
 };
 
 }  // namespace strata::graph

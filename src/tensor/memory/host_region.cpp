@@ -18,6 +18,7 @@
 #include "strata/cuda/device.hpp"
 #include "strata/cuda/registration.hpp"
 #include "strata/util/error.hpp"
+#include "strata/util/files.hpp"
 #include "strata/util/format.hpp"
 #include "strata/util/memory.hpp"
 
@@ -110,7 +111,11 @@ void check_populated(int code, const SharedFile& file, std::size_t bytes, const 
 }
 
 void resize(const FileDescriptor& fd, std::size_t bytes, const std::string& name) {
-  if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) shared_memory_full(bytes, name);
+  if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) == 0) return;
+  if (errno != EFBIG) shared_memory_full(bytes, name);
+  throw IoError(fmt::format("cannot take {} for {} from shared memory: {}",
+                            format_bytes(static_cast<std::int64_t>(bytes)), name, errno_text()),
+                file_remedy(EFBIG));
 }
 
 /// Populates this rank's slice of a shared mapping.

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <utility>
 
 #include "strata/graph/npy.hpp"
 #include "strata/util/error.hpp"
@@ -45,8 +46,7 @@ class Output {
 
  private:
   [[noreturn]] void fail(const char* what) const {
-    throw IoError(fmt::format("cannot {} {}: {}", what, path_, std::strerror(errno)),
-                  errno == ENOSPC ? "Free space on that disk, or write elsewhere." : "");
+    throw IoError(fmt::format("cannot {} {}: {}", what, path_, std::strerror(errno)), file_remedy(errno));
   }
 
   std::string path_;

@@ -24,8 +24,7 @@ namespace strata::train {
 namespace {
 
 [[noreturn]] void fail(const char* what, const std::string& path) {
-  throw IoError(fmt::format("cannot {} {}: {}", what, path, std::strerror(errno)),
-                errno == ENOSPC ? "Free space on that disk, or give --predictions another place." : "");
+  throw IoError(fmt::format("cannot {} {}: {}", what, path, std::strerror(errno)), file_remedy(errno));
 }
 
 void write_at(int fd, const char* data, std::size_t bytes, Count offset, const std::string& path) {
@@ -61,7 +60,7 @@ void reserve(int fd, Count bytes, const std::string& path) {
   if (knows ? code == ENOSPC || code == EDQUOT || code == EFBIG : free < bytes) {
     throw IoError(fmt::format("--predictions: no room for {}: wanted {}, {} are free", path,
                               format_bytes(bytes), format_bytes(free)),
-                  "Free space on that disk, or give --predictions another place.");
+                  file_remedy(knows ? code : ENOSPC));
   }
   errno = code;
   if (knows) fail("reserve", path);
@@ -72,7 +71,10 @@ void reserve(int fd, Count bytes, const std::string& path) {
 
 PredictionFile::PredictionFile(const std::string& path, Count rows, Count cols,
                                const comm::Communicator& communicator)
-    : path_(path), temporary_(path + ".tmp"), communicator_(communicator), cols_(cols) {
+    : path_(path), communicator_(communicator), cols_(cols) {
+  std::int64_t process = ::getpid();  // as write_file_atomically() names its files
+  communicator.broadcast(&process, sizeof(process), 0);
+  temporary_ = fmt::format("{}.tmp{}", path, process);
   const std::string header = graph::npy_header(DType::f32, {rows, cols});
   header_bytes_ = static_cast<Count>(header.size());
   const Count data_bytes = rows * cols * static_cast<Count>(sizeof(float));
@@ -94,7 +96,7 @@ PredictionFile::PredictionFile(const std::string& path, Count rows, Count cols,
 }
 
 void PredictionFile::create(const std::string& header, Count bytes, const std::string& mark) {
-  ::unlink(temporary_.c_str());  // it may be of a run that was killed
+  remove_temporaries_of(path_);  // of runs that were killed
   fd_ = ::open(temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
   if (fd_ < 0) fail("create", temporary_);
   reserve(fd_, bytes, temporary_);

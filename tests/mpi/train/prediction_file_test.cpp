@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -34,6 +35,11 @@ class SharedFolder {
   std::optional<test::TemporaryFolder> own_;
   std::string path_;
 };
+
+/// Where the first rank's process writes what is to become `path`. Collective.
+std::string temporary_of(const std::string& path) {
+  return path + ".tmp" + test::world().communicator().all_gather(std::to_string(::getpid())).front();
+}
 
 float value_at(Count row, Count col) { return static_cast<float>(row) + static_cast<float>(col) / 1024; }
 
@@ -81,7 +87,7 @@ void expect_written(const WrittenCase& c) {
     wrong += value != value_at(i / c.cols, i % c.cols);
   }
   EXPECT_EQ(wrong, 0);
-  EXPECT_FALSE(std::filesystem::exists(path + ".tmp"));
+  EXPECT_FALSE(std::filesystem::exists(temporary_of(path)));
   folder.close();
 }
 
@@ -99,7 +105,7 @@ TEST(PredictionFile, LeavesNothingWhenItIsNotClosed) {
   { const PredictionFile unfinished(path, 10, 2, test::world().communicator()); }
   test::world().communicator().barrier();
   EXPECT_FALSE(std::filesystem::exists(path));
-  EXPECT_FALSE(std::filesystem::exists(path + ".tmp"));
+  EXPECT_FALSE(std::filesystem::exists(temporary_of(path)));
   folder.close();
 }
 
@@ -118,17 +124,21 @@ TEST(PredictionFile, NamesTheFileThatCannotBeCreatedOnAllRanks) {
   expect_refused("/nonexistent/predictions.npy", 10, "/nonexistent/predictions.npy");
 }
 
-TEST(PredictionFile, ReplacesWhatAKilledRunLeftAndFollowsNoLink) {
+TEST(PredictionFile, ReplacesWhatAKilledRunLeftFollowsNoLinkAndLeavesOthersFiles) {
   const SharedFolder folder;
   const std::string path = folder / "predictions.npy";
   if (test::world().rank() == 0) {
     std::ofstream(folder / "precious") << "precious";
-    std::filesystem::create_symlink(folder / "precious", path + ".tmp");
+    std::filesystem::create_symlink(folder / "precious", path + ".tmp" + std::to_string(::getpid()));
+    std::ofstream(path + ".tmp4000000") << "of a run that was killed";
+    std::ofstream(path + ".tmp") << "the user's";
   }
   test::world().communicator().barrier();
   PredictionFile file(path, 10, 2, test::world().communicator());
   file.close();
   EXPECT_EQ(read_file(folder / "precious"), "precious");
+  EXPECT_EQ(read_file(path + ".tmp"), "the user's");
+  EXPECT_FALSE(std::filesystem::exists(path + ".tmp4000000"));
   EXPECT_TRUE(std::filesystem::is_regular_file(std::filesystem::symlink_status(path)));
   test::world().communicator().barrier();
   folder.close();
@@ -140,13 +150,13 @@ TEST(PredictionFile, ReservesItsRoomWhenItIsMade) {
   constexpr Count kRows = 100000;
   const PredictionFile file(path, kRows, 2, test::world().communicator());
   struct stat info {};
-  ASSERT_EQ(::stat((path + ".tmp").c_str(), &info), 0);
+  ASSERT_EQ(::stat(temporary_of(path).c_str(), &info), 0);
   constexpr Count kBlock = 512;
   EXPECT_GE(info.st_blocks * kBlock, kRows * 2 * static_cast<Count>(sizeof(float)));
   test::world().communicator().barrier();
   expect_refused(folder / "huge.npy", Count{1} << 55, "--predictions: no room for");
   test::world().communicator().barrier();
-  EXPECT_FALSE(std::filesystem::exists(folder / "huge.npy.tmp"));
+  EXPECT_FALSE(std::filesystem::exists(temporary_of(folder / "huge.npy")));
   test::world().communicator().barrier();
   folder.close();
 }
@@ -159,12 +169,13 @@ TEST(PredictionFile, IsRefusedWhereTheRanksSeeDifferentFiles) {
   const std::string own = folder / ("host" + std::to_string(world.rank()));
   for (const bool present : {false, true}) {
     std::filesystem::create_directories(own);
-    if (present && world.rank() > 0) std::ofstream(own + "/all.npy.tmp") << std::string(1000, 'x');
+    const std::string temporary = temporary_of(own + "/all.npy");
+    if (present && world.rank() > 0) std::ofstream(temporary) << std::string(1000, 'x');
     world.barrier();
     expect_refused(own + "/all.npy", 10, "is not the file that the first rank made");
     world.barrier();
   }
-  EXPECT_FALSE(std::filesystem::exists(folder / "host0/all.npy.tmp"));
+  EXPECT_FALSE(std::filesystem::exists(temporary_of(folder / "host0/all.npy")));
   world.barrier();
   folder.close();
 }

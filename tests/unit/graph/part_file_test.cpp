@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -99,6 +100,85 @@ TEST_F(PartFile, IsOfAGraphWithADigestOrOfABuild) {
   record_.graph_digest = "0123456789abcdef";
   write_manifest(directory_, record_);
   EXPECT_EQ(read_graph_digest(directory_), "0123456789abcdef");
+}
+
+/// Lowers the limit of open files for as long as it lives.
+class FewOpenFiles {
+ public:
+  explicit FewOpenFiles(rlim_t most) {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit fewer{.rlim_cur = most, .rlim_max = before_.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &fewer);
+  }
+  ~FewOpenFiles() { setrlimit(RLIMIT_NOFILE, &before_); }
+  FewOpenFiles(const FewOpenFiles&) = delete;
+  FewOpenFiles& operator=(const FewOpenFiles&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+std::ptrdiff_t open_files() {
+  return std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator());
+}
+
+TEST_F(PartFile, IsOpenedForEachReadingWhereThereAreManyParts) {
+  constexpr int kParts = 60;
+  const fs::path many = directory_ / "many";
+  fs::create_directory(many);
+  std::vector<Count> offsets(kParts + 1, 50);
+  offsets.front() = 0;
+  record_.manifest.book = PartitionBook{offsets};
+  record_.parts = {write_part(many, record_.manifest, data_, features_)};
+  for (int part = 1; part < kParts; ++part) {
+    PartData none = empty();
+    none.part = part;
+    record_.parts.push_back(write_part(many, record_.manifest, none, {}));
+  }
+  record_.constraints.clear();
+  write_manifest(many, record_);
+
+  const Manifest manifest = read_manifest(many);
+  const auto read = [&](const PartReader& reader) {
+    return read_all<Count>(51, [&](auto* out) { reader.read_indptr(0, 51, out); });
+  };
+  const std::ptrdiff_t before = open_files();
+  const PartReader kept = PartReader::open(many, manifest, 0);
+  EXPECT_EQ(open_files(), before + 1);
+  const FewOpenFiles few(4 * kParts - 1);
+  std::vector<PartReader> readers;
+  for (int i = 0; i < 5 * kParts; ++i) readers.push_back(PartReader::open(many, manifest, 0));
+  EXPECT_EQ(open_files(), before + 1);
+  for (const PartReader& reader : readers) EXPECT_EQ(read(reader), data_.indptr);
+
+  fs::copy_file(part_path(many, 0), many / "copy");
+  fs::rename(many / "copy", part_path(many, 0));
+  EXPECT_EQ(read(kept), data_.indptr) << "it is open";
+  try {
+    read(readers.front());
+    ADD_FAILURE() << "another file of the name was read";
+  } catch (const IoError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("was replaced while it was read"));
+  }
+}
+
+TEST_F(PartFile, SaysThatTheProcessMayOpenNoMoreFiles) {
+  const Manifest manifest = read_manifest(directory_);
+  const FewOpenFiles few(64);
+  std::vector<int> others;
+  for (int other = ::dup(0); other >= 0; other = ::dup(0)) others.push_back(other);
+  for (int left = 0; left < 2; ++left) {  // none for the part itself, and then none for HDF5
+    try {
+      PartReader::open(directory_, manifest, 0);
+      ADD_FAILURE() << "it was opened";
+    } catch (const IoError& error) {
+      EXPECT_THAT(error.what(), HasSubstr("Too many open files"));
+      EXPECT_THAT(error.remedy(), HasSubstr("ulimit -n"));
+    }
+    ::close(others.back());
+    others.pop_back();
+  }
+  for (const int other : others) ::close(other);
 }
 
 TEST_F(PartFile, GivesBackWhatWasWritten) {

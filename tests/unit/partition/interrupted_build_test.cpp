@@ -41,7 +41,6 @@ class InterruptedBuild : public testing::Test {
     if (std::freopen(log().c_str(), "w", stderr) == nullptr) _exit(126);
     if (std::freopen("/dev/null", "w", stdout) == nullptr) _exit(126);
     const struct rlimit limit { most_file_bytes, most_file_bytes };
-    signal(SIGXFSZ, SIG_IGN);
     setrlimit(RLIMIT_FSIZE, &limit);
     execv(STRATA_PARTITION, arguments.data());
     _exit(127);

@@ -3,12 +3,17 @@
 
 #include <gtest/gtest.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <functional>
 #include <iterator>
 
 #include "strata/util/error.hpp"
+#include "strata/util/log.hpp"
+#include "strata/util/process.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace strata {
@@ -38,6 +43,64 @@ TEST(WriteFileAtomically, ReplacesTheContentsAndLeavesNothingElse) {
     EXPECT_EQ(read_file(path), contents);
     EXPECT_EQ(entries_of(folder.path()), 1);
   }
+}
+
+TEST(FileRemedy, NamesTheLimitThatWasMet) {
+  EXPECT_NE(file_remedy(EMFILE).find("ulimit -n"), std::string::npos);
+  EXPECT_NE(file_remedy(EFBIG).find("ulimit -f"), std::string::npos);
+  EXPECT_NE(file_remedy(EDQUOT).find("Free space"), std::string::npos);
+  EXPECT_EQ(file_remedy(EACCES, "otherwise"), "otherwise");
+}
+
+/// The exit code of a child process, or minus its signal.
+int code_of_child(const std::function<int()>& work) {
+  const pid_t child = fork();
+  if (child == 0) _exit(work());
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+TEST(PrepareProcess, MakesAFileThatGrowsTooLargeAnError) {
+  const test::TemporaryFolder folder;
+  const int code = code_of_child([&] {
+    const rlimit most{.rlim_cur = 100, .rlim_max = 100};
+    setrlimit(RLIMIT_FSIZE, &most);
+    prepare_process();
+    try {
+      write_file_atomically(folder / "file", std::string(1000, 'x'));
+    } catch (const IoError& error) {
+      return error.remedy().find("ulimit -f") != std::string::npos ? 3 : 4;
+    }
+    return 5;
+  });
+  EXPECT_EQ(code, 3);
+}
+
+TEST(PrepareProcess, AllowsAsManyFilesAsTheHardLimit) {
+  const int code = code_of_child([] {
+    const rlimit few{.rlim_cur = 20, .rlim_max = 50};
+    setrlimit(RLIMIT_NOFILE, &few);
+    prepare_process();
+    rlimit now{};
+    getrlimit(RLIMIT_NOFILE, &now);
+    return static_cast<int>(now.rlim_cur);
+  });
+  EXPECT_EQ(code, 50);
+}
+
+TEST(LogFile, WarnsOnceWhereItCannotBeWritten) {
+  init_log("", LogLevel::info);
+  testing::internal::CaptureStderr();
+  {
+    const LogFile log("/dev/full");
+    for (int i = 0; i < 3; ++i) spdlog::info("line {}", i);
+  }
+  const std::string told = testing::internal::GetCapturedStderr();
+  const std::string warning = "/dev/full misses lines: No space left on device";
+  const std::size_t first = told.find(warning);
+  ASSERT_NE(first, std::string::npos) << told;
+  EXPECT_EQ(told.find(warning, first + 1), std::string::npos) << told;
 }
 
 TEST(WriteFileAtomically, LeavesTheOldContentsAndNoTemporaryWhenItFails) {

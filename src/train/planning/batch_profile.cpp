@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planning/batch_profile.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -9,7 +11,7 @@
 #include <utility>
 
 #include "loading/seed_schedule.hpp"
-#include "strata/util/error.hpp"
+#include "strata/util/shares.hpp"
 
 namespace strata::train {
 namespace {
@@ -20,18 +22,70 @@ struct TrainNodes {
   std::vector<std::int32_t> clusters;  ///< as store::MachineGraph::train_clusters(), of all parts
 };
 
-TrainNodes train_nodes_of(const std::vector<graph::PartReader>& parts, const graph::Manifest& manifest,
-                          bool with_clusters) {
+/// All parts of a graph, open. What is read of them is checked before it is used as an index.
+class OpenParts {
+ public:
+  OpenParts(const graph::PartsOrigin& origin, const graph::Manifest& manifest, graph::Verify verify)
+      : origin_(origin), manifest_(manifest) {
+    for (int part = 0; part < num_parts(); ++part)
+      readers_.push_back(graph::PartReader::open(origin, manifest, part, verify));
+  }
+
+  int num_parts() const { return manifest_.book.num_parts(); }
+  const graph::Manifest& manifest() const { return manifest_; }
+  const graph::PartReader& reader(int part) const { return readers_[static_cast<std::size_t>(part)]; }
+
+  graph::PartData::SplitRows train_rows(int part) const {
+    graph::PartData::SplitRows split = reader(part).read_split(graph::PartReader::Split::train);
+    for (std::size_t i = 0; i < split.rows.size(); ++i) {
+      if (split.rows[i] < 0 || split.rows[i] >= reader(part).num_inner())
+        refuse(part, fmt::format("a split names row {} of {}", split.rows[i], reader(part).num_inner()));
+      if (split.ranks[i] < 0 || split.ranks[i] >= manifest_.num_train)
+        refuse(part, fmt::format("a training node has rank {} of {}", split.ranks[i], manifest_.num_train));
+    }
+    return split;
+  }
+
+  /// The edges of a row.
+  Range list_of(int part, Count row, graph::RecentBlocks& recent) const {
+    Count ends[2];
+    reader(part).read_indptr(row, 2, ends, &recent);
+    if (ends[0] < 0 || ends[1] < ends[0] || ends[1] > reader(part).num_edges())
+      refuse(part, fmt::format("indptr gives row {} the edges {} to {} of {}", row, ends[0], ends[1],
+                               reader(part).num_edges()));
+    return {ends[0], ends[1] - ends[0]};
+  }
+
+  void read_neighbors(int part, Range edges, NodeId* out, graph::RecentBlocks& recent) const {
+    reader(part).read_indices(edges.first, edges.count, out, &recent);
+    const NodeId num_nodes = manifest_.book.num_nodes();
+    for (Count i = 0; i < edges.count; ++i)
+      if (out[i] < 0 || out[i] >= num_nodes)
+        refuse(part, fmt::format("indices[{}] is {}, but nodes are 0 to {}", edges.first + i, out[i],
+                                 num_nodes - 1));
+  }
+
+ private:
+  [[noreturn]] void refuse(int part, const std::string& what) const {
+    graph::refuse_damaged(origin_, part, what);
+  }
+
+  const graph::PartsOrigin& origin_;
+  const graph::Manifest& manifest_;
+  std::vector<graph::PartReader> readers_;
+};
+
+TrainNodes train_nodes_of(const OpenParts& parts, bool with_clusters) {
+  const graph::Manifest& manifest = parts.manifest();
   TrainNodes train{.nodes = std::vector<NodeId>(static_cast<std::size_t>(manifest.num_train)),
                    .clusters = std::vector<std::int32_t>(
                        with_clusters ? static_cast<std::size_t>(manifest.num_train) : 0)};
-  for (std::size_t part = 0; part < parts.size(); ++part) {
-    const auto split = parts[part].read_split(graph::PartReader::Split::train);
+  for (int part = 0; part < parts.num_parts(); ++part) {
+    const graph::PartData::SplitRows split = parts.train_rows(part);
     for (std::size_t i = 0; i < split.rows.size(); ++i)
-      train.nodes.at(static_cast<std::size_t>(split.ranks[i])) =
-          manifest.book.global_of(static_cast<int>(part), split.rows[i]);
+      train.nodes[static_cast<std::size_t>(split.ranks[i])] = manifest.book.global_of(part, split.rows[i]);
     if (!with_clusters) continue;
-    const std::vector<std::int32_t> clusters = parts[part].read_clusters_of(split.rows);
+    const std::vector<std::int32_t> clusters = parts.reader(part).read_clusters_of(split.rows);
     const auto before = static_cast<std::int32_t>(static_cast<Count>(part) * manifest.num_clusters);
     for (std::size_t i = 0; i < clusters.size(); ++i)
       train.clusters[static_cast<std::size_t>(split.ranks[i])] = before + clusters[i];
@@ -43,23 +97,21 @@ TrainNodes train_nodes_of(const std::vector<graph::PartReader>& parts, const gra
 class ListSampler {
  public:
   /// `allowed` says which nodes are neighbors; empty: all.
-  ListSampler(const std::vector<graph::PartReader>& parts, const graph::PartitionBook& book,
-              std::uint64_t seed, std::vector<bool> allowed)
-      : parts_(parts), book_(book), random_(seed), allowed_(std::move(allowed)) {}
+  ListSampler(const OpenParts& parts, std::uint64_t seed, std::vector<bool> allowed)
+      : parts_(parts), random_(seed), allowed_(std::move(allowed)) {}
 
-  /// Appends the picks of a node; returns how many there are.
+  /// Appends the picks of a node; returns how many there are. Nodes in ascending order are the cheapest.
   Count pick(NodeId node, int fanout, std::vector<NodeId>& picks) {
-    const int part = book_.part_of(node);
-    const graph::PartReader& reader = parts_[static_cast<std::size_t>(part)];
-    Count ends[2];
-    reader.read_indptr(book_.local_of(node), 2, ends);
-    const Count degree = ends[1] - ends[0];
+    const graph::PartitionBook& book = parts_.manifest().book;
+    const int part = book.part_of(node);
+    const Range list = parts_.list_of(part, book.local_of(node), recent_);
+    const Count degree = list.count;
     if (degree == 0 || fanout == 0) return 0;
     Count wanted = fanout < 0 ? degree : std::min<Count>(degree, fanout);
     if (allowed_.empty() && degree > kLongList && wanted < degree)
-      return pick_from_long(reader, ends[0], degree, wanted, picks);
+      return pick_from_long(part, list, wanted, picks);
     list_.resize(static_cast<std::size_t>(degree));
-    reader.read_indices(ends[0], degree, list_.data());
+    parts_.read_neighbors(part, list, list_.data(), recent_);
     if (!allowed_.empty()) {
       std::erase_if(list_, [&](NodeId v) { return !allowed_[static_cast<std::size_t>(v)]; });
       wanted = std::min(wanted, std::ssize(list_));
@@ -71,24 +123,24 @@ class ListSampler {
  private:
   static constexpr Count kLongList = 4096;
 
-  Count pick_from_long(const graph::PartReader& reader, Count first, Count degree, Count wanted,
-                       std::vector<NodeId>& picks) {
-    std::uniform_int_distribution<Count> place(0, degree - 1);
+  Count pick_from_long(int part, Range list, Count wanted, std::vector<NodeId>& picks) {
+    std::uniform_int_distribution<Count> place(0, list.count - 1);
     std::vector<Count> places;
     while (std::ssize(places) < wanted) {
       const Count chosen = place(random_);
       if (std::ranges::find(places, chosen) == places.end()) places.push_back(chosen);
     }
+    std::ranges::sort(places);
     for (const Count chosen : places) {
       NodeId neighbor = 0;
-      reader.read_indices(first + chosen, 1, &neighbor);
+      parts_.read_neighbors(part, {list.first + chosen, 1}, &neighbor, recent_);
       picks.push_back(neighbor);
     }
     return wanted;
   }
 
-  const std::vector<graph::PartReader>& parts_;
-  const graph::PartitionBook& book_;
+  const OpenParts& parts_;
+  graph::RecentBlocks recent_;
   std::mt19937_64 random_;
   std::vector<bool> allowed_;
   std::vector<NodeId> list_;
@@ -170,17 +222,14 @@ BatchProfile profile_batches(const graph::PartsOrigin& parts, const graph::Manif
                              const ProfiledJob& job) {
   const graph::PartitionBook& book = manifest.book;
   const std::vector<int> first_part = graph::parts_of_machines(book.num_parts(), job.machines);
-  std::vector<graph::PartReader> readers;
-  for (int part = 0; part < book.num_parts(); ++part)
-    readers.push_back(graph::PartReader::open(parts, manifest, part, graph::Verify::off));
-  const TrainNodes train =
-      train_nodes_of(readers, manifest, manifest.num_clusters > 0 && job.ranks_per_machine > 1);
+  const OpenParts open(parts, manifest, job.verify);
+  const TrainNodes train = train_nodes_of(open, manifest.num_clusters > 0 && job.ranks_per_machine > 1);
   std::vector<NodeId> machine_offsets;
   for (const int part : first_part) machine_offsets.push_back(book.offsets()[static_cast<std::size_t>(part)]);
 
   BatchProfile sum;
   sum.hops.resize(job.fanouts.size());
-  ListSampler sampler(readers, book, job.seed + 1,
+  ListSampler sampler(open, job.seed + 1,
                       job.train_edges_only ? marks_of(train.nodes, book.num_nodes()) : std::vector<bool>());
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < job.batches; ++i) {

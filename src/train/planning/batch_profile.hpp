@@ -16,6 +16,7 @@ struct ProfiledJob {
   Count global_batch = 0;
   std::vector<int> fanouts = {};
   std::uint64_t seed = 0;
+  graph::Verify verify = graph::Verify::on;      ///< of what is read of the parts
   bool train_edges_only = false;                 ///< neighbors are training nodes, as with --inductive
   int batches = 4;                               ///< at most; each of another step, on another machine
   std::chrono::milliseconds time_limit{20'000};  ///< after which no further batch begins
@@ -44,7 +45,7 @@ Count id_bytes(const graph::Manifest& manifest);
 
 /// Samples batches of the job from its part files or formulas, on one thread, uniformly and without
 /// replacement, and reads only the lists that it needs. Throws InputError if there are more machines than
-/// parts.
+/// parts, or if a part is damaged.
 BatchProfile profile_batches(const graph::PartsOrigin& parts, const graph::Manifest& manifest,
                              const ProfiledJob& job);
 

@@ -165,6 +165,7 @@ StepPlan make_plan(const TrainConfig& config, const Cluster& cluster) {
                                   .global_batch = plan.global_batch,
                                   .fanouts = config.fanouts,
                                   .seed = config.seed,
+                                  .verify = config.verify_parts ? graph::Verify::on : graph::Verify::off,
                                   .train_edges_only = config.inductive});
   plan.memory = plan_memory(config, manifest, cluster, plan.profile);
   const bool bounded = std::ranges::all_of(config.fanouts, [](int fanout) { return fanout >= 0; });

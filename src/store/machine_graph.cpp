@@ -44,6 +44,9 @@ const GraphView& MachineGraph::whole_host_view() const {
 }
 bool MachineGraph::is_replicated() const { return state_->regions->sizes.replicated; }
 const HaloLists* MachineGraph::halo_lists() const { return state_->halo ? &state_->halo->lists : nullptr; }
+const NodeIndex* MachineGraph::exact_halo_rows() const {
+  return state_->halo_rows_are_rounded ? nullptr : halo_rows();
+}
 const NodeIndex* MachineGraph::halo_rows() const {
   return state_->halo_rows.size() > 0 ? &state_->halo_rows : nullptr;
 }

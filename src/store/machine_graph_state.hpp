@@ -24,7 +24,8 @@ struct GraphState {
   std::optional<WholeLists> whole;  ///< with LoadOptions::train_edges_only
   GraphView whole_view, whole_host_view;
   std::optional<HaloRegions> halo;  ///< lists of other machines' nodes
-  NodeIndex halo_rows;              ///< other machines' nodes whose rows follow this machine's
+  bool halo_rows_are_rounded = false;
+  NodeIndex halo_rows;  ///< other machines' nodes whose rows follow this machine's
   std::vector<CacheDecision> cache_decisions;
   std::vector<MachineGraph::PlanRow> plan;
   std::vector<placement::HottestRows> hottest_rows;

@@ -35,7 +35,12 @@ void check_usable(const RunContext& context, const GraphFacts& facts, GraphUse u
                      "Build it from an input with features.");
   }
   if (use == GraphUse::inference) return;
-  if (num_classes < (multi_label ? 1 : 2)) {
+  if (num_classes == 1 && !multi_label) {
+    throw InputError(
+        fmt::format("{}: all labels of the graph are one class, and there is nothing to learn", graph),
+        "Build it from an input whose labels have two classes or more.");
+  }
+  if (num_classes < 1) {
     throw InputError(fmt::format("{}: the graph has no labels", graph),
                      "Build it from an input with node labels.");
   }
@@ -122,6 +127,7 @@ store::LoadOptions load_options(const Loading& loading, Count num_nodes, Count f
           .verify_parts = config.verify_parts,
           .replication = config.replicate_graph,
           .halo_bytes = loading.caches.bytes,
+          .halo_rows_in_bf16 = config.row_exchange_precision == RowPrecision::bf16,
           .exchange_costs = loading.caches.costs,
           .late_features = config.start_early && loading.use == GraphUse::training};
 }

@@ -99,6 +99,18 @@ class Invariance(e2e.Case):
             run = self.losses(graph, *options, '--ranks-per-machine', '1', ranks=4)
             self.compare(reference, run, f'4 machines {options}')
 
+    def test_rounded_rows_do_not_depend_on_what_is_kept(self):
+        """A row of another machine that the halo cache has is what would have been sent."""
+        graph = self.build(SPEC, 3)
+        for options in ([], ['--eval-fanouts', '3,2', '--normalize-features', '--start-early']):
+            runs = [self.losses(graph, *options, '--row-exchange-precision', 'bf16', '--ranks-per-machine', '1', '--replicate-graph', 'off',
+                                '--halo-cache', size, ranks=2) for size in ('0', '30KiB', '8MiB')]
+            for losses, final in runs[1:]:
+                self.assertEqual(losses, runs[0][0], options)
+                self.assertEqual(final['test'], runs[0][1]['test'], options)
+        exact, _ = self.losses(graph, *options, '--ranks-per-machine', '1', '--replicate-graph', 'off', ranks=2)
+        self.assertNotEqual(exact, runs[0][0], 'something was rounded')
+
     def test_sage(self):
         self.check('sage')
 

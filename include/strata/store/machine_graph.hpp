@@ -79,6 +79,8 @@ class MachineGraph {
   FeatureArrival* arrival() const;
   /// Other machines' nodes whose rows are here, with their positions; null: none.
   const NodeIndex* halo_rows() const;
+  /// halo_rows(), or null if they are rounded (LoadOptions::halo_rows_in_bf16).
+  const NodeIndex* exact_halo_rows() const;
   /// What of other machines' nodes it pays to keep: rows, then lists; the same on all ranks of the run. Empty
   /// without LoadOptions::exchange_costs and on one machine.
   const std::vector<CacheDecision>& cache_decisions() const;

@@ -142,21 +142,10 @@ class Chooser {
   /// Collective over the machine.
   HaloNodes nodes(const HaloAmounts& amounts) const {
     HaloNodes nodes;
-    if (amounts.lists.bytes > 0) {
-      for (const Candidate& c : gather(take(lists_, amounts.lists.bytes, true))) {
-        nodes.lists.push_back(c.node);
-        nodes.degrees.push_back(c.degree);
-      }
-    }
-    if (amounts.rows.bytes > 0) {
-      std::vector<Candidate> rows = gather(take(rows_, amounts.rows.bytes, false));
-      std::ranges::stable_sort(rows, std::greater<>(), &Candidate::heat);
-      for (const Candidate& c : rows) {
-        nodes.rows.push_back(c.node);
-        nodes.row_occurrences.push_back(c.occurrences);
-      }
-    }
-    task_.machine.barrier();  // before a rank frees the memory of the occurrences
+    if (amounts.lists.bytes > 0) share_lists(take(lists_, amounts.lists.bytes, true), nodes);
+    if (amounts.rows.bytes > 0) share_rows(take(rows_, amounts.rows.bytes, false), nodes);
+    // What the ranks have written is there, and then a rank may free the memory of the occurrences.
+    task_.machine.barrier();
     return nodes;
   }
 
@@ -282,16 +271,60 @@ class Chooser {
     return chosen;
   }
 
-  /// The candidates of all ranks, whose shares of the nodes follow each other.
-  std::vector<Candidate> gather(const std::vector<Candidate>& own) const {
-    const std::string blob(reinterpret_cast<const char*>(own.data()), own.size() * sizeof(Candidate));
-    std::vector<Candidate> all;
-    for (const std::string& other : task_.machine.communicator().all_gather(blob)) {
-      const std::size_t begin = all.size();
-      all.resize(begin + other.size() / sizeof(Candidate));
-      std::memcpy(static_cast<void*>(all.data() + begin), other.data(), other.size());
+  /// Where a rank's candidates of each class go if all are ordered by class, and then by rank.
+  struct Places {
+    std::vector<Count> next;  ///< of this rank, by class
+    Count total = 0;          ///< of all ranks and classes
+  };
+  Places places_of(std::span<const Count> own) const {
+    const auto ranks = static_cast<std::size_t>(task_.machine.size()),
+               rank = static_cast<std::size_t>(task_.machine.rank());
+    std::vector<std::int64_t> counts(own.size() * ranks + 1);
+    for (std::size_t c = 0; c < own.size(); ++c) counts[c * ranks + rank] = own[c];
+    task_.machine.communicator().all_reduce(std::span(counts));
+    std::exclusive_scan(counts.begin(), counts.end(), counts.begin(), Count{0});
+    Places places{.next = {}, .total = counts.back()};
+    for (std::size_t c = 0; c < own.size(); ++c) places.next.push_back(counts[c * ranks + rank]);
+    return places;
+  }
+
+  /// Writes this rank's lists to what the ranks share; their shares of the nodes follow each other.
+  void share_lists(const std::vector<Candidate>& own, HaloNodes& nodes) const {
+    const comm::Machine& machine = task_.machine;
+    Count own_edges = 0;
+    for (const Candidate& c : own) own_edges += c.degree;
+    const Count own_lists = std::ssize(own);
+    const Places lists = places_of(std::span(&own_lists, 1)), edges = places_of(std::span(&own_edges, 1));
+    if (lists.total == 0) return;
+    nodes.lists = HostArray<NodeId>::create(machine, lists.total, "nodes of the halo's lists");
+    nodes.indptr = HostArray<Count>::create(machine, lists.total + 1, "indptr of the halo");
+    Count place = lists.next.front(), edge = edges.next.front();
+    for (const Candidate& c : own) {
+      nodes.lists->data()[place] = c.node;
+      nodes.indptr->data()[place++] = edge;
+      edge += c.degree;
     }
-    return all;
+    if (machine.rank() == 0) nodes.indptr->data()[lists.total] = edges.total;
+  }
+
+  void share_rows(const std::vector<Candidate>& own, HaloNodes& nodes) const {
+    // Classes from hot to cold. Doubles have exponents of 1023 to -1074; rows that are never read come last.
+    constexpr int kHottest = 1023, kColdest = -1075;
+    const auto class_of_heat = [=](const Candidate& c) {
+      return static_cast<std::size_t>(kHottest - std::max(c.heat, kColdest));
+    };
+    std::vector<Count> counts(kHottest - kColdest + 1);
+    for (const Candidate& c : own) ++counts[class_of_heat(c)];
+    Places rows = places_of(counts);
+    if (rows.total == 0) return;
+    nodes.rows = HostArray<NodeId>::create(task_.machine, rows.total, "nodes of the halo's rows");
+    nodes.row_occurrences =
+        HostArray<std::uint32_t>::create(task_.machine, rows.total, "occurrences of the halo's rows");
+    for (const Candidate& c : own) {
+      const Count place = rows.next[class_of_heat(c)]++;
+      nodes.rows->data()[place] = c.node;
+      nodes.row_occurrences->data()[place] = c.occurrences;
+    }
   }
 
   const HaloTask& task_;
@@ -313,8 +346,9 @@ Count most_lists(const RegionSizes& sizes, std::int64_t list_bytes, int num_rank
 }
 
 std::int64_t gpu_bytes_of_lists(const HaloNodes& nodes, const RegionSizes& sizes) {
-  const Count edges = std::accumulate(nodes.degrees.begin(), nodes.degrees.end(), Count{0});
-  return std::ssize(nodes.lists) * list_overhead(sizes, 1) + edges * edge_bytes_of(sizes);
+  if (!nodes.lists) return 0;
+  const Count lists = nodes.lists->size(), edges = nodes.indptr->data()[lists];
+  return lists * list_overhead(sizes, 1) + edges * edge_bytes_of(sizes);
 }
 
 bool holds_all(const HaloTask& task) {

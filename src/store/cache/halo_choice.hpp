@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
-#include <span>
+#include <optional>
 #include <vector>
 
 #include "cache/halo_heat.hpp"
@@ -22,12 +22,15 @@ std::int64_t edge_bytes_of(const RegionSizes& sizes);
 /// index.
 Count most_lists(const RegionSizes& sizes, std::int64_t list_bytes, int num_ranks);
 
-/// Of other machines' nodes, those whose rows and lists save most per byte.
+/// Of other machines' nodes, those whose rows and lists save most per byte. There may be a hundred million,
+/// so that the ranks of a machine share one copy. An owner of this rank's mappings; null where nothing is
+/// kept.
 struct HaloNodes {
-  std::vector<NodeId> lists;   ///< ascending
-  std::vector<Count> degrees;  ///< of `lists`
-  std::vector<NodeId> rows;    ///< the hottest first, by powers of two of heat; ascending within a power
-  std::vector<std::uint32_t> row_occurrences;  ///< of `rows`, in this machine's lists
+  std::optional<HostArray<NodeId>> lists;  ///< ascending
+  std::optional<HostArray<Count>> indptr;  ///< [lists + 1], of their edges
+  std::optional<HostArray<NodeId>>
+      rows;  ///< the hottest first, by powers of two of heat; ascending within a power
+  std::optional<HostArray<std::uint32_t>> row_occurrences;  ///< of `rows`, in this machine's lists
 };
 
 /// Bytes that a sampler takes of a GPU for a copy of these lists and their index.

@@ -1,39 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cache/halo_regions.hpp"
 
-#include <algorithm>
-#include <numeric>
+#include <span>
 #include <utility>
 
 #include "strata/util/shares.hpp"
 
 namespace strata::store {
 
-HaloRegions read_halo(const HaloTask& task, const HaloNodes& nodes) {
+HaloRegions read_halo(const HaloTask& task, HaloNodes& nodes) {
   const comm::Machine& machine = task.machine;
   const RegionSizes& sizes = task.regions.sizes;
-  std::vector<Count> offsets(nodes.degrees.size() + 1);
-  std::inclusive_scan(nodes.degrees.begin(), nodes.degrees.end(), offsets.begin() + 1);
-  const Count num_lists = std::ssize(nodes.lists), num_edges = offsets.back();
+  const std::span<const NodeId> lists = nodes.lists->span();
+  const Count num_lists = std::ssize(lists), num_edges = nodes.indptr->data()[num_lists];
   HaloRegions halo{
-      .indptr = HostArray<Count>::create(machine, num_lists + 1, "indptr of the halo"),
+      .indptr = std::move(*nodes.indptr),
       .indices = HostIds::create(machine, num_edges, sizes.wide_nodes(), "indices of the halo"),
       .edge_ids = HostArray<EdgeId>::create(machine, sizes.edge_ids ? num_edges : 0, "edge ids of the halo"),
       .weights = HostArray<float>::create(machine, sizes.weights ? num_edges : 0, "edge weights of the halo"),
       .lists = {}};
   machine.together([&] {
-    if (machine.rank() == 0) std::ranges::copy(offsets, halo.indptr.data());
     const Range own = share_of({0, num_lists}, machine.rank(), machine.size());
-    const std::span wanted(nodes.lists.data() + own.first, static_cast<std::size_t>(own.count));
-    task.loader.read_lists(wanted, offsets.data() + own.first,
+    const auto wanted =
+        lists.subspan(static_cast<std::size_t>(own.first), static_cast<std::size_t>(own.count));
+    task.loader.read_lists(wanted, halo.indptr.data() + own.first,
                            {.indices = &halo.indices,
                             .edge_ids = sizes.edge_ids ? &halo.edge_ids : nullptr,
                             .weights = sizes.weights ? &halo.weights : nullptr});
     task.regions.original_ids.visit([&](auto* ids) {
       for (Count i = own.first; i < own.end(); ++i)
-        ids[sizes.num_nodes + i] = ids[nodes.lists[static_cast<std::size_t>(i)]];
+        ids[sizes.num_nodes + i] = ids[lists[static_cast<std::size_t>(i)]];
     });
-    halo.lists.index = NodeIndex(nodes.lists, sizes.num_nodes);
+    halo.lists.index = NodeIndex(lists, sizes.num_nodes);
   });
   IdSpan original_ids = task.regions.original_ids.view();
   halo.lists.view = {.device = {},

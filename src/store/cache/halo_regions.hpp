@@ -15,8 +15,8 @@ struct HaloRegions {
   HaloLists lists;             ///< views of the arrays above, and of GraphRegions::original_ids
 };
 
-/// Reads the lists of `nodes`. Collective over the machine; throws on all of its ranks alike. REQUIRES:
-/// regions have an alias for each node.
-HaloRegions read_halo(const HaloTask& task, const HaloNodes& nodes);
+/// Reads the lists of `nodes`, and takes its `indptr`. Collective over the machine; throws on all of its
+/// ranks alike. REQUIRES: there are lists, and regions have an alias for each node.
+HaloRegions read_halo(const HaloTask& task, HaloNodes& nodes);
 
 }  // namespace strata::store

@@ -73,6 +73,14 @@ void normalize_row(Bits* row, Count cols, const FloatFormat<Bits>& format) {
   }
 }
 
+void round_to_bf16(const RowBlock& block) {
+  with_format(block.dtype, [&]<typename Bits>(const FloatFormat<Bits>& format) {
+    Bits* values = reinterpret_cast<Bits*>(block.data);
+    for (Count i = 0; i < block.rows * block.cols; ++i)
+      values[i] = format.from_f32(bf16_to_f32(f32_to_bf16(format.to_f32(values[i]))));
+  });
+}
+
 Count rows_in(std::size_t bytes, const tensor::TensorSpec& spec) {
   return std::max<Count>(1, static_cast<Count>(bytes / spec.row_bytes()));
 }
@@ -83,6 +91,10 @@ void read_floats(const FeatureSource& source, const RowForm& form, Range rows, s
   const RowBlock block{out, rows.count, form.type.cols, form.type.dtype};
   check_rows(block, [&](Count bad) { return source.describe(rows.first + bad); });
   if (form.row_normalize) normalize_rows(block);
+  const Count exact = std::clamp<Count>(form.bf16_from - rows.first, 0, rows.count);
+  if (exact < rows.count)
+    round_to_bf16({out + static_cast<std::size_t>(exact) * form.type.row_bytes(), rows.count - exact,
+                   form.type.cols, form.type.dtype});
 }
 
 /// Reads and checks rows in the tensor's code.

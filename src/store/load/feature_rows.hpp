@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,8 @@ inline RowType type_of_rows(const graph::Manifest& manifest) {
 struct RowForm {
   RowType type;  ///< of the source; that of the tensor, or floats that are compressed to the tensor's code
   bool row_normalize = false;
+  /// Rows from this one on are rounded to bf16, and keep their type.
+  Count bf16_from = std::numeric_limits<Count>::max();
 };
 
 struct RowDestination {

@@ -154,15 +154,16 @@ class Loading {
     });
     HaloChoice choice = choose_halo(task);
     state_.cache_decisions = std::move(choice.decisions);
-    HaloNodes& nodes = choice.nodes;
+    halo_nodes_ = std::make_shared<HaloNodes>(std::move(choice.nodes));
     world.together([&] {
-      list_gpu_bytes_ = gpu_bytes_of_lists(nodes, state_.regions->sizes);
-      if (!nodes.lists.empty()) state_.halo.emplace(store::read_halo(task, nodes));
-      if (nodes.rows.empty()) return;
-      state_.halo_rows = NodeIndex(nodes.rows, state_.manifest.book.num_nodes());
-      if (options_.late_features) added_rows_ = nodes.rows;
-      machine_.together([&] { loader_->add_feature_rows(std::move(nodes.rows)); });
-      row_occurrences_ = std::move(nodes.row_occurrences);
+      list_gpu_bytes_ = gpu_bytes_of_lists(*halo_nodes_, state_.regions->sizes);
+      if (halo_nodes_->lists) state_.halo.emplace(store::read_halo(task, *halo_nodes_));
+      halo_nodes_->lists.reset();
+      if (!halo_nodes_->rows) return;
+      const std::span<const NodeId> rows = halo_nodes_->rows->span();
+      state_.halo_rows = NodeIndex(rows, state_.manifest.book.num_nodes());
+      state_.halo_rows_are_rounded = rounds_halo_rows();
+      machine_.together([&] { loader_->add_feature_rows(rows); });
     });
   }
 
@@ -224,25 +225,35 @@ class Loading {
   /// The part files, for reading that goes on when this object is gone.
   struct LateSource {
     ThreadPool pool{1};
+    std::shared_ptr<const HaloNodes> halo_nodes;
     PartLoader checked, single;
 
     LateSource(const PartLoader::Source& with_hashes, const PartLoader::Source& without,
-               PartLoader::Rank rank, const std::vector<NodeId>& added_rows)
-        : checked(with_hashes, rank, pool), single(without, rank, pool) {
-      if (added_rows.empty()) return;
-      checked.add_feature_rows(added_rows);
-      single.add_feature_rows(added_rows);
+               PartLoader::Rank rank, std::shared_ptr<const HaloNodes> kept)
+        : halo_nodes(std::move(kept)), checked(with_hashes, rank, pool), single(without, rank, pool) {
+      if (halo_nodes == nullptr || !halo_nodes->rows) return;
+      checked.add_feature_rows(halo_nodes->rows->span());
+      single.add_feature_rows(halo_nodes->rows->span());
     }
   };
 
-  RowForm row_form() const { return {type_of_rows(state_.manifest), options_.row_normalize}; }
+  bool rounds_halo_rows() const {
+    const bool compressed = state_.manifest.feature_code || options_.feature_format != FeatureFormat::stored;
+    return options_.halo_rows_in_bf16 && !compressed;
+  }
+
+  RowForm row_form() const {
+    RowForm form{type_of_rows(state_.manifest), options_.row_normalize};
+    if (rounds_halo_rows()) form.bf16_from = loader_->num_local();
+    return form;
+  }
 
   void read_late(const HotAndLate& rows, bool show_progress) {
     std::shared_ptr<LateSource> source;
     machine_.together([&] {
       source = std::make_shared<LateSource>(source_of_parts(false, verify()),
                                             source_of_parts(false, graph::Verify::off),
-                                            PartLoader::Rank{machine_.rank(), machine_.size()}, added_rows_);
+                                            PartLoader::Rank{machine_.rank(), machine_.size()}, halo_nodes_);
     });
     if (show_progress) {
       spdlog::info("{} of {} feature rows are in place; the others are read while training begins",
@@ -362,9 +373,9 @@ class Loading {
       const auto p = static_cast<std::size_t>(part);
       shape.part_rows.push_back(offsets[p + 1] - offsets[p]);
     }
-    if (!row_occurrences_.empty()) {
-      shape.part_rows.push_back(std::ssize(row_occurrences_));
-      shape.halo_occurrences = row_occurrences_;
+    if (halo_nodes_ != nullptr && halo_nodes_->rows) {
+      shape.part_rows.push_back(halo_nodes_->rows->size());
+      shape.halo_occurrences = halo_nodes_->row_occurrences->span();
     }
     return shape;
   }
@@ -386,12 +397,11 @@ class Loading {
   int num_machines_ = 1;
   bool replicated_ = false;
   HaloBudget budget_;
-  std::int64_t list_gpu_bytes_ = 0;             // per GPU, of the halo's lists
-  std::vector<std::uint32_t> row_occurrences_;  // of the halo's rows
-  std::optional<ReadCounts> counts_;            // of batches of this machine's ranks, until all is planned
-  std::optional<ServedReads> served_;           // of those of other machines
+  std::int64_t list_gpu_bytes_ = 0;        // per GPU, of the halo's lists
+  std::shared_ptr<HaloNodes> halo_nodes_;  // null: none
+  std::optional<ReadCounts> counts_;       // of batches of this machine's ranks, until all is planned
+  std::optional<ServedReads> served_;      // of those of other machines
   graph::PartsOrigin origin_;
-  std::vector<NodeId> added_rows_;  // of other machines, for late reading
   std::optional<PartLoader> loader_;
   std::optional<ProgressBar> progress_;
   GraphPlacement placement_;

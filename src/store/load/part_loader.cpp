@@ -98,10 +98,7 @@ graph::PartReader PartLoader::open_part(int part) const {
 }
 
 void PartLoader::damaged(int part, const std::string& what) const {
-  throw InputError(
-      fmt::format("{}: {}", graph::name_of_part(origin_, part), what),
-      fmt::format("The file is damaged; see `strata-partition verify {}`, and build the parts again.",
-                  graph::name_of(origin_)));
+  graph::refuse_damaged(origin_, part, what);
 }
 
 std::int64_t PartLoader::share_bytes(const LoadOptions& options) const {
@@ -174,23 +171,28 @@ void PartLoader::read_structure(const GraphRegions& regions, ProgressBar& progre
   if (regions.sizes.label_words > 0) read_labels(regions, progress);
 }
 
+void PartLoader::check_indptr(int part, Range rows, std::span<const Count> indptr) const {
+  if (rows.first == 0 && indptr.front() != 0) damaged(part, "indptr does not begin with 0");
+  if (indptr.front() < 0 || indptr.back() > reader_of(part).num_edges())
+    damaged(part, "indptr points past the last edge");
+  for (std::size_t i = 0; i < static_cast<std::size_t>(rows.count); ++i) {
+    const Count degree = indptr[i + 1] - indptr[i];
+    if (degree < 0 || degree > std::numeric_limits<std::int32_t>::max())
+      damaged(part, fmt::format("indptr gives row {} {} edges", rows.first + static_cast<Count>(i), degree));
+  }
+}
+
 void PartLoader::read_indptr(Range nodes, const GraphRegions& regions, ProgressBar& progress) const {
   visit_nodes(nodes, [&](int part, Range rows, graph::RecentBlocks& recent) {
     const graph::PartReader& reader = reader_of(part);
     std::array<Count, static_cast<std::size_t>(kChunk) + 1> values;
     const std::span indptr(values.data(), static_cast<std::size_t>(rows.count) + 1);
     reader.read_indptr(rows.first, rows.count + 1, indptr.data(), &recent);
-    if (rows.first == 0 && indptr.front() != 0) damaged(part, "indptr does not begin with 0");
-    if (indptr.back() > reader.num_edges()) damaged(part, "indptr points past the last edge");
+    check_indptr(part, rows, indptr);
     const NodeId first = manifest_.book.global_of(part, rows.first);
     Chunk<std::int32_t> degrees;
-    for (std::size_t i = 0; i < static_cast<std::size_t>(rows.count); ++i) {
-      const Count degree = indptr[i + 1] - indptr[i];
-      if (degree < 0 || degree > std::numeric_limits<std::int32_t>::max())
-        damaged(part,
-                fmt::format("indptr gives row {} {} edges", rows.first + static_cast<Count>(i), degree));
-      degrees[i] = static_cast<std::int32_t>(degree);
-    }
+    for (std::size_t i = 0; i < static_cast<std::size_t>(rows.count); ++i)
+      degrees[i] = static_cast<std::int32_t>(indptr[i + 1] - indptr[i]);
     if (regions.sizes.in_degrees) {
       Chunk<std::int32_t> staging;
       regions.in_degrees.fill(first, first_of(staging, rows.count), [&](std::int32_t* out) {
@@ -410,18 +412,19 @@ std::string PartLoader::describe_row(Count row) const {
                      manifest_.book.local_of(node_of_row(row)));
 }
 
-void PartLoader::add_feature_rows(std::vector<NodeId> nodes) {
+void PartLoader::add_feature_rows(std::span<const NodeId> nodes) {
   open_others({0, manifest_.book.num_nodes()});
-  added_rows_ = std::move(nodes);
+  added_rows_ = nodes;
 }
 
 void PartLoader::visit_indptr(Range nodes, const std::function<void(NodeId, std::span<const Count>)>& visit) {
   open_others(nodes);
   visit_nodes(nodes, [&](int part, Range rows, graph::RecentBlocks& recent) {
     std::array<Count, static_cast<std::size_t>(kChunk) + 1> indptr;
+    const std::span read = std::span(indptr).first(static_cast<std::size_t>(rows.count) + 1);
     reader_of(part).read_indptr(rows.first, rows.count + 1, indptr.data(), &recent);
-    visit(manifest_.book.global_of(part, rows.first),
-          std::span(indptr).first(static_cast<std::size_t>(rows.count) + 1));
+    check_indptr(part, rows, read);
+    visit(manifest_.book.global_of(part, rows.first), read);
   });
 }
 

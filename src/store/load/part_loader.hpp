@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "graph_regions.hpp"
@@ -46,7 +47,8 @@ class PartLoader {
   FeatureSource features() const;
 
   /// From now on features() has the rows of these nodes of other machines after those of this machine.
-  void add_feature_rows(std::vector<NodeId> nodes);
+  /// They must outlive the loader's last use.
+  void add_feature_rows(std::span<const NodeId> nodes);
   /// Calls visit(first node, indptr) from all threads, for chunks of a range of nodes of any machine. The
   /// indptr of a chunk counts within its part and has one entry more than the chunk has nodes.
   void visit_indptr(Range nodes, const std::function<void(NodeId, std::span<const Count>)>& visit);
@@ -85,6 +87,7 @@ class PartLoader {
   void visit_nodes(Range nodes, Visit&& visit) const;
   template <typename Visit>
   void visit_edges(Visit&& visit) const;
+  void check_indptr(int part, Range rows, std::span<const Count> indptr) const;
   void read_indptr(Range nodes, const GraphRegions& regions, ProgressBar& progress) const;
   void read_edges(int part, Range edges, const Lists& out, Count place, graph::RecentBlocks& recent) const;
   void read_all_edges(const Lists& out, std::size_t edge_bytes, ProgressBar& progress) const;
@@ -111,7 +114,7 @@ class PartLoader {
   NodeId first_node_;
   Count num_local_;
   Range list_nodes_;                                      // of lists_
-  std::vector<NodeId> added_rows_;                        // of other machines
+  std::span<const NodeId> added_rows_;                    // of other machines
   std::vector<Hosted> hosted_;                            // of lists_
   std::vector<std::optional<graph::PartReader>> others_;  // by part; only those that this rank's shares reach
   std::vector<Count> edge_offsets_;                       // of each of lists_ within the machine, and the end

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <numeric>
+#include <span>
 #include <vector>
 
 #include "strata/graph/part_file.hpp"
@@ -16,9 +17,10 @@ struct FeatureShape {
   Count cols = 0;
   DType dtype = DType::f32;
   std::vector<Count> part_rows;  ///< of each hosted part, hottest row first; then of the halo, if any
-  std::vector<std::uint32_t> halo_occurrences = {};  ///< of its rows, in this machine's lists; empty: no halo
-  bool padded = false;                               ///< rows begin at multiples of 128 bytes
-  RowCode code = {};                                 ///< as tensor::TensorSpec has it
+  std::span<const std::uint32_t> halo_occurrences =
+      {};               ///< of its rows, in this machine's lists; empty: no halo
+  bool padded = false;  ///< rows begin at multiples of 128 bytes
+  RowCode code = {};    ///< as tensor::TensorSpec has it
 
   Count rows() const { return std::accumulate(part_rows.begin(), part_rows.end(), Count{0}); }
   tensor::TensorSpec spec() const {

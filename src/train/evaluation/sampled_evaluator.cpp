@@ -39,7 +39,7 @@ class SampledEvaluator final : public Evaluator {
                     context_.graph->halo_lists(), context_.pool};
       rows = {&communicator_, context_.topology, context_.graph->machine_offsets(),
               context_.machine->index()};
-      rows.halo = context_.graph->halo_rows();
+      rows.halo = context_.graph->exact_halo_rows();
     }
     const auto sampler = sampling::make_sampler(context_.graph->whole_view(), sampler_options(model),
                                                 exchange, 1, *context_.pool);

@@ -41,4 +41,26 @@ std::vector<Count> limits_of(const Weights& weights, const AssignOptions& option
   return limits;
 }
 
+void fill_empty_parts(int num_parts, const std::function<Count(Count)>& degree_of,
+                      std::vector<std::int32_t>& part_of) {
+  std::vector<Count> sizes(static_cast<std::size_t>(num_parts));
+  const auto size_of = [&](std::int32_t part) -> Count& { return sizes[static_cast<std::size_t>(part)]; };
+  for (const std::int32_t part : part_of) ++size_of(part);
+  std::vector<std::int32_t> empty;
+  for (std::int32_t part = 0; part < num_parts; ++part)
+    if (size_of(part) == 0) empty.push_back(part);
+  if (empty.empty()) return;
+  std::vector<std::int32_t> nodes(part_of.size());
+  std::iota(nodes.begin(), nodes.end(), 0);
+  std::ranges::stable_sort(nodes, {}, degree_of);
+  for (const std::int32_t v : nodes) {
+    if (empty.empty()) return;
+    std::int32_t& part = part_of[static_cast<std::size_t>(v)];
+    if (size_of(part) < 2) continue;
+    --size_of(part);
+    part = empty.back();
+    empty.pop_back();
+  }
+}
+
 }  // namespace strata::partition

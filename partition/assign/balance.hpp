@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <algorithm>
+#include <functional>
 #include <vector>
 
 #include "strata/partition/assign.hpp"
@@ -21,6 +22,10 @@ Count most_of_share(Count total, int num_parts, double imbalance);
 
 /// The same by constraint.
 std::vector<Count> limits_of(const Weights& weights, const AssignOptions& options);
+
+/// Gives every empty part a node of a part that has several; those of the smallest degree go first.
+void fill_empty_parts(int num_parts, const std::function<Count(Count)>& degree_of,
+                      std::vector<std::int32_t>& part_of);
 
 /// All weights of a node next to each other. Empty if every node weighs one, the default of those who read
 /// it.

@@ -42,6 +42,8 @@ std::vector<std::int32_t> metis_assign(const CompactGraph& graph, const std::vec
   std::vector<std::int32_t> part_of = partition_kway(graph, weights, options, pool);
   const Count moves = rebalance(graph, weights, limits_of(weights, options), options.num_parts, part_of);
   if (moves > 0) spdlog::debug("moved {} nodes after METIS to keep the asked balance", moves);
+  fill_empty_parts(
+      options.num_parts, [&](Count v) { return graph.in_degree(v); }, part_of);
   return part_of;
 }
 

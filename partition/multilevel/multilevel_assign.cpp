@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <memory>
-#include <numeric>
 
 #include "assign/balance.hpp"
 #include "assign/neighbor_lists.hpp"
@@ -31,27 +30,6 @@ LevelGraph level_of(const CompactGraph& graph, const NeighborLists& lists) {
   level.ids = lists.ids;
   level.scratch = graph.scratch;
   return level;
-}
-
-/// Gives every empty part a node of a part that has several: those with the fewest neighbors go first.
-void fill_empty_parts(const LevelGraph& graph, int num_parts, std::vector<std::int32_t>& part_of) {
-  std::vector<Count> sizes(at(num_parts));
-  for (const std::int32_t part : part_of) ++sizes[at(part)];
-  std::vector<std::int32_t> empty;
-  for (std::int32_t part = 0; part < num_parts; ++part)
-    if (sizes[at(part)] == 0) empty.push_back(part);
-  if (empty.empty()) return;
-  std::vector<std::int32_t> nodes(part_of.size());
-  std::iota(nodes.begin(), nodes.end(), 0);
-  std::stable_sort(nodes.begin(), nodes.end(),
-                   [&](std::int32_t a, std::int32_t b) { return graph.degree(a) < graph.degree(b); });
-  for (const std::int32_t v : nodes) {
-    if (empty.empty()) return;
-    if (sizes[at(part_of[at(v)])] < 2) continue;
-    --sizes[at(part_of[at(v)])];
-    part_of[at(v)] = empty.back();
-    empty.pop_back();
-  }
 }
 
 std::unique_ptr<Accelerator> accelerator_for(const AssignOptions& options) {
@@ -93,7 +71,8 @@ std::vector<std::int32_t> multilevel_assign(const CompactGraph& graph, const std
   const std::vector<Count> limits = limits_of(weights, options);
   weights.clear();
   std::vector<std::int32_t> part_of = parts_of(level, limits, options, pool);
-  fill_empty_parts(level, options.num_parts, part_of);
+  fill_empty_parts(
+      options.num_parts, [&](Count v) { return level.degree(v); }, part_of);
   return part_of;
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "multilevel/regroup.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -10,6 +12,7 @@
 #include "multilevel/contract.hpp"
 #include "multilevel/linear_order.hpp"
 #include "multilevel/loads.hpp"
+#include "strata/util/error.hpp"
 #include "strata/util/progress.hpp"
 #include "strata/util/scratch.hpp"
 
@@ -108,16 +111,37 @@ std::pair<Count, Count> score(const LevelGraph& graph, const std::vector<std::in
   return {loads.total_excess(), cut_of(graph, parts, pool)};
 }
 
+/// The given parts that hold nodes. Throws InputError if there are fewer of them than new ones.
+std::vector<std::int32_t> parts_with_nodes(const std::vector<std::int32_t>& given, int num_given,
+                                           int num_parts) {
+  std::vector<bool> holds_nodes(at(num_given));
+  for (const std::int32_t part : given) holds_nodes[at(part)] = true;
+  std::vector<std::int32_t> parts;
+  for (std::int32_t part = 0; part < num_given; ++part)
+    if (holds_nodes[at(part)]) parts.push_back(part);
+  if (std::ssize(parts) < num_parts)
+    throw InputError(fmt::format("only {} of the {} parts hold nodes: they cannot be merged to {}",
+                                 parts.size(), num_given, num_parts),
+                     "Give --parts at most that number, or --method auto.");
+  return parts;
+}
+
 }  // namespace
 
 std::vector<std::int32_t> merge_parts(const LevelGraph& graph, const std::vector<std::int32_t>& given,
                                       int num_given, const MultilevelOptions& options, ThreadPool& pool) {
+  const std::vector<std::int32_t> filled = parts_with_nodes(given, num_given, options.num_parts);
   const LevelGraph parts = contract(graph, {given, num_given}, pool);
   std::vector<std::int32_t> group = multilevel_parts(parts, options, pool), neighbors(at(num_given));
   for (int part = 0; part < num_given; ++part)
     neighbors[at(part)] = part / (num_given / options.num_parts);  // as many in each, which always fits
   if (score(parts, neighbors, options, pool) < score(parts, group, options, pool))
     group = std::move(neighbors);
+  std::vector<std::int32_t> group_of_filled;
+  for (const std::int32_t part : filled) group_of_filled.push_back(group[at(part)]);
+  fill_empty_parts(
+      options.num_parts, [&](Count i) { return parts.degree(filled[at(i)]); }, group_of_filled);
+  for (std::size_t i = 0; i < filled.size(); ++i) group[at(filled[i])] = group_of_filled[i];
   std::vector<std::int32_t> result(given.size());
   for (std::size_t v = 0; v < result.size(); ++v) result[v] = group[at(given[v])];
   return result;

@@ -7,7 +7,8 @@
 namespace strata::partition {
 
 /// Joins parts to options.num_parts new ones, whole parts only: those that share most edges, as far as the
-/// limits allow. `given` has `num_given` parts, a multiple of options.num_parts.
+/// limits allow. `given` has `num_given` parts, a multiple of options.num_parts. No new part is empty: throws
+/// InputError if fewer given ones hold nodes.
 std::vector<std::int32_t> merge_parts(const LevelGraph& graph, const std::vector<std::int32_t>& given,
                                       int num_given, const MultilevelOptions& options, ThreadPool& pool);
 

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
 #include <fstream>
 #include <numeric>
 #include <set>
@@ -172,6 +173,30 @@ TEST_F(Assign, OnePartAndOneNodeAPartWork) {
   const Case c = make_case({.num_nodes = 12, .num_edges = 30}, pool_);
   EXPECT_EQ(assign(c, {.num_parts = 1}), std::vector<std::int32_t>(12, 0));
   for (const std::int32_t part : assign(c, {.num_parts = 12})) EXPECT_TRUE(part >= 0 && part < 12);
+}
+
+// A path of nodes, few of which weigh something: METIS is content with parts that hold none.
+TEST_F(Assign, NoPartIsEmptyWhereFewNodesHaveAllTheWeight) {
+  for (const auto& [nodes, parts, heavy, kinds] :
+       {std::array{40, 4, 1, 1}, {24, 5, 2, 2}, {17, 16, 0, 1}, {12, 12, 3, 1}, {60, 7, 60, 3}}) {
+    graph::Graph graph;
+    graph.structure.num_nodes = nodes;
+    graph.structure.indptr = {0};
+    for (Count v = 0; v < nodes; ++v) {
+      for (const Count u : {v - 1, v + 1})
+        if (u >= 0 && u < nodes) graph.structure.indices.push_back(u);
+      graph.structure.indptr.push_back(std::ssize(graph.structure.indices));
+    }
+    Case c{compact(std::move(graph.structure), pool_), {}};
+    c.graph.node_weights = {.kinds = kinds, .values = std::vector<std::int32_t>(at(Count{nodes} * kinds))};
+    for (int v = 0; v < heavy; ++v) c.graph.node_weights.values[at(Count{v * 5 % nodes} * kinds)] = 90 + v;
+    for (const PartitionMethod method : {PartitionMethod::metis, PartitionMethod::multilevel})
+      for (const auto& asked : {std::vector{Constraint::weights}, {Constraint::nodes, Constraint::weights}}) {
+        const auto part_of = assign(c, {.num_parts = parts, .method = method, .balance = asked});
+        EXPECT_EQ(std::set(part_of.begin(), part_of.end()).size(), at(parts))
+            << name_of(method) << ", " << nodes << " nodes, " << parts << " parts";
+      }
+  }
 }
 
 TEST_F(Assign, RefusesMorePartsThanNodes) {

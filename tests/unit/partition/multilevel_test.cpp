@@ -378,6 +378,31 @@ TEST_F(Regroup, SplitCutsUnevenPartsEvenly) {
   }
 }
 
+// Given parts without nodes, as METIS of other programs makes: the others stay whole, and no new one is
+// empty.
+TEST_F(Regroup, MergeLeavesPartsWholeWhereSomeAreEmpty) {
+  const CompactGraph graph = cliques();
+  ThreadPool pool{2};
+  for (const int filled : {2, 3, 5}) {
+    GivenParts some{8, Parts(at(kNodes))};
+    for (std::size_t v = 0; v < some.of_node.size(); ++v)
+      some.of_node[v] =
+          v < at(kNodes - 100 * (filled - 1)) ? 6 : static_cast<std::int32_t>(v % at(filled - 1));
+    const auto given = std::make_shared<const GivenParts>(std::move(some));
+    const auto merge = [&](int parts) {
+      return assign_parts(graph, {}, {.num_parts = parts, .method = PartitionMethod::merge, .given = given},
+                          pool);
+    };
+    const Parts merged = merge(2);
+    std::set<std::pair<std::int32_t, std::int32_t>> pairs;
+    for (std::size_t v = 0; v < merged.size(); ++v) pairs.insert({given->of_node[v], merged[v]});
+    EXPECT_EQ(pairs.size(), at(filled));
+    EXPECT_EQ(std::set(merged.begin(), merged.end()).size(), 2u);
+    test::expect_error<InputError>([&] { merge(8); },
+                                   {"only " + std::to_string(filled) + " of the 8 parts hold nodes"});
+  }
+}
+
 TEST_F(Regroup, RefusesNumbersThatDoNotFit) {
   const CompactGraph graph = cliques();
   ThreadPool pool{1};

@@ -15,11 +15,13 @@ constexpr int kMostEasings = 30;  // of one call
 
 class Balancer {
  public:
-  Balancer(const LevelGraph& graph, Loads& loads, std::vector<std::int32_t>& part_of, ThreadPool& pool)
-      : graph_{graph}, loads_{loads}, part_of_{part_of}, pool_{pool} {}
+  Balancer(const LevelGraph& graph, Loads& loads, std::vector<std::int32_t>& part_of, ThreadPool& pool,
+           const StopFlag* stop)
+      : graph_{graph}, loads_{loads}, part_of_{part_of}, pool_{pool}, stop_{stop} {}
 
   std::vector<std::int32_t> run() {
     while (loads_.any_is_over()) {
+      check_stop();
       const std::size_t before = moved_.size();
       for (int c = 0; c < loads_.num_constraints(); ++c) relieve(c);
       if (moved_.size() == before && (loads_.num_constraints() == 1 || !ease())) break;
@@ -28,6 +30,10 @@ class Balancer {
   }
 
  private:
+  void check_stop() const {
+    if (stop_ != nullptr) stop_->check();
+  }
+
   struct Move {
     float loss;  ///< further weight cut per unit of load
     std::int32_t node;
@@ -103,12 +109,14 @@ class Balancer {
     const std::size_t before = moved_.size();
     if (eased_++ == kMostEasings) return false;
     for (Count v = 0; v < graph_.num_nodes; ++v) {
+      if (v % kBalanceGrain == 0) check_stop();
       const std::int32_t from = part_of_[at(v)];
       if (!loads_.is_over(from)) continue;
       const double relief = pressure(from, v, 0) - pressure(from, v, -1);
       std::int32_t best = -1;
       double most = 1e-12;
-      for (std::int32_t part = 0; part < loads_.num_parts(); ++part) {
+      // No part gains more than the relief.
+      for (std::int32_t part = 0; part < loads_.num_parts() && most < relief; ++part) {
         if (part == from) continue;
         const double gain = relief - (pressure(part, v, 1) - pressure(part, v, 0));
         if (gain <= most) continue;
@@ -139,6 +147,7 @@ class Balancer {
   Loads& loads_;
   std::vector<std::int32_t>& part_of_;
   ThreadPool& pool_;
+  const StopFlag* stop_;
   std::vector<std::int32_t> moved_;
   int eased_ = 0;
   Shelf<Links> shelf_;
@@ -147,8 +156,9 @@ class Balancer {
 }  // namespace
 
 std::vector<std::int32_t> balance_level(const LevelGraph& graph, Loads& loads,
-                                        std::vector<std::int32_t>& part_of, ThreadPool& pool) {
-  return Balancer{graph, loads, part_of, pool}.run();
+                                        std::vector<std::int32_t>& part_of, ThreadPool& pool,
+                                        const StopFlag* stop) {
+  return Balancer{graph, loads, part_of, pool, stop}.run();
 }
 
 }  // namespace strata::partition

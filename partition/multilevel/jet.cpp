@@ -33,6 +33,7 @@ class Jet {
     int idle = 0;
     damped_ = false;
     for (int round = 0; round < options_.most_rounds && idle < options_.patience; ++round) {
+      if (options_.stop != nullptr) options_.stop->check();
       const Count moves = this->round(temperature);
       const bool fits = !loads_.any_is_over();
       ++idle;
@@ -52,7 +53,7 @@ class Jet {
     for (std::size_t i = 0; i < moves.nodes.size(); ++i) put(moves.nodes[i], moves.to[i]);
     std::vector<std::int32_t> touched = std::move(moves.nodes);
     if (loads_.any_is_over()) {
-      const std::vector<std::int32_t> more = balance_level(graph_, loads_, part_of_, pool_);
+      const std::vector<std::int32_t> more = balance_level(graph_, loads_, part_of_, pool_, options_.stop);
       steps_.place(more);
       touched.insert(touched.end(), more.begin(), more.end());
     }

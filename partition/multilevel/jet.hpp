@@ -4,6 +4,7 @@
 
 #include "multilevel/jet_steps.hpp"
 #include "multilevel/loads.hpp"
+#include "strata/partition/stop.hpp"
 
 namespace strata::partition {
 
@@ -11,6 +12,7 @@ struct JetOptions {
   std::vector<double> temperatures{0.75, 0.375, 0};  ///< one series of rounds each
   int patience = 8;                                  ///< rounds of a series without a better partition
   int most_rounds = 50;                              ///< of a series
+  const StopFlag* stop = nullptr;                    ///< looked at in every round; null: none
 };
 
 /// Lowers the cut by rounds in which many nodes move at once, some of them at a loss.

@@ -187,9 +187,11 @@ class Multilevel {
   }
 
   Count lower_cut(const LevelGraph& graph, Loads& loads, Parts& parts) {
-    if (!accelerates(graph)) return refine_jet(graph, loads, parts, effort_.jet, pool_);
+    JetOptions how = effort_.jet;
+    how.stop = options_.stop;
+    if (!accelerates(graph)) return refine_jet(graph, loads, parts, how, pool_);
     const auto steps = options_.accelerator->jet_steps(graph, parts, options_.num_parts);
-    return refine_jet(graph, loads, parts, effort_.jet, *steps, pool_);
+    return refine_jet(graph, loads, parts, how, *steps, pool_);
   }
 
   /// The share of the weight of all edges that leads from one cluster to another.
@@ -293,7 +295,7 @@ class Multilevel {
     check_stop();
     const Note note{graph};
     Loads loads{graph, parts, options_.num_parts, limits_for(graph, parts)};
-    if (loads.any_is_over()) balance_level(graph, loads, parts, pool_);
+    if (loads.any_is_over()) balance_level(graph, loads, parts, pool_, options_.stop);
     Count cut = lower_cut(graph, loads, parts);
     if (graph.num_entries() <= effort_.search_entries && !is_stored(graph) &&
         local_search_pays(graph, options_.num_parts))

@@ -15,6 +15,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "strata/util/error.hpp"
@@ -40,10 +41,19 @@ int open_nameless(const std::filesystem::path& folder) {
 /// A mapping of a file, as /proc/self/maps lists it.
 struct FileMapping {
   std::uintptr_t first = 0, last = 0, offset = 0;
-  std::string access, path;
+  std::string access, device_and_inode, path;
 
   bool is_input() const { return access.starts_with("r--"); }
+  bool holds(std::uintptr_t address) const { return address >= first && address < last; }
 };
+
+/// The list has a newline in a path as "\\012".
+std::string without_escapes(std::string path) {
+  constexpr std::string_view kNewline = "\\012";
+  for (std::size_t at = path.find(kNewline); at != path.npos; at = path.find(kNewline, at + 1))
+    path.replace(at, kNewline.size(), "\n");
+  return path;
+}
 
 std::vector<FileMapping> file_mappings() {
   std::vector<FileMapping> found;
@@ -56,8 +66,10 @@ std::vector<FileMapping> file_mappings() {
     const auto dash = std::from_chars(line.data(), end, mapping.first, 16);
     const auto space = std::from_chars(dash.ptr + 1, end, mapping.last, 16);
     mapping.access.assign(space.ptr + 1, 4);
-    std::from_chars(space.ptr + 6, end, mapping.offset, 16);
-    mapping.path = line.substr(path);
+    const auto offset = std::from_chars(space.ptr + 6, end, mapping.offset, 16);
+    const char* const inode_end = line.data() + line.find_last_not_of(' ', path - 1) + 1;
+    mapping.device_and_inode.assign(offset.ptr, inode_end);
+    mapping.path = without_escapes(line.substr(path));
     found.push_back(std::move(mapping));
   }
   return found;
@@ -77,6 +89,24 @@ void drop_pages_of_inputs() {
       continue;
     ::madvise(reinterpret_cast<void*>(mapping.first), mapping.last - mapping.first, MADV_DONTNEED);
   }
+}
+
+/// The mapping that an address lies in.
+std::optional<FileMapping> mapping_of(const void* address) {
+  for (FileMapping& mapping : file_mappings())
+    if (mapping.holds(reinterpret_cast<std::uintptr_t>(address))) return std::move(mapping);
+  return std::nullopt;
+}
+
+/// Whether an open file is the one that is mapped. Both are looked up in the list of mappings, because some
+/// file systems (overlayfs, btrfs) list another device there than fstat() gives.
+bool is_mapped_file(int descriptor, const FileMapping& mapping) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  void* const mapped = ::mmap(nullptr, page, PROT_READ, MAP_PRIVATE, descriptor, 0);
+  if (mapped == MAP_FAILED) return false;
+  const std::optional<FileMapping> opened = mapping_of(mapped);
+  ::munmap(mapped, page);
+  return opened && opened->device_and_inode == mapping.device_and_inode;
 }
 
 }  // namespace
@@ -163,16 +193,16 @@ FarTable::FarTable(ScratchStore* store, const std::byte* table) : reader_(table,
 ScratchStore::Place FarTable::open(ScratchStore* store, const std::byte* table) {
   if (store == nullptr || table == nullptr) return {};
   if (const std::optional<ScratchStore::Place> place = store->look_up(table)) return *place;
-  const auto address = reinterpret_cast<std::uintptr_t>(table);
-  const std::vector<FileMapping> mappings = file_mappings();
-  const auto found = std::ranges::find_if(mappings, [&](const FileMapping& mapping) {
-    return mapping.is_input() && address >= mapping.first && address < mapping.last;
-  });
-  if (found == mappings.end()) return {};
+  const std::optional<FileMapping> found = mapping_of(table);
+  if (!found || !found->is_input()) return {};
+  const char* const remedy = "Leave the input where it is until the program has ended.";
   input_ = ::open(found->path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (input_ < 0)
-    throw IoError(fmt::format("{}: {}", found->path, std::strerror(errno)),
-                  "Leave the input where it is until the program has ended.");
+  if (input_ < 0) throw IoError(fmt::format("{}: {}", found->path, std::strerror(errno)), remedy);
+  if (!is_mapped_file(input_, *found)) {
+    ::close(input_);  // no destructor runs
+    throw IoError(fmt::format("{}: another file took the place of the input", found->path), remedy);
+  }
+  const auto address = reinterpret_cast<std::uintptr_t>(table);
   return {input_, static_cast<Count>(address - found->first + found->offset)};
 }
 

@@ -77,7 +77,7 @@ TEST_F(Scratch, ReadsTablesWithoutMappingTheirPages) {
   const auto array = numbers(store_, 100'000);
   const auto* const on_disk = reinterpret_cast<const std::byte*>(array.data());
   const std::vector<std::byte> in_memory(on_disk, on_disk + 400'000);
-  const std::filesystem::path path = folder_ / "an input";
+  const std::filesystem::path path = folder_ / "an input\nof two lines";
   std::ofstream(path, std::ios::binary)
       .write(reinterpret_cast<const char*>(on_disk), static_cast<std::streamsize>(in_memory.size()));
   const int file = ::open(path.c_str(), O_RDONLY);
@@ -100,6 +100,10 @@ TEST_F(Scratch, ReadsTablesWithoutMappingTheirPages) {
   }
   std::filesystem::remove(path);
   test::expect_error<IoError>([&] { FarTable(&store_, input); }, {"an input"});
+  // Linux lists the path of a removed file with " (deleted)" behind it.
+  for (const char* const suffix : {"", " (deleted)"}) std::ofstream(path.string() + suffix) << "another file";
+  test::expect_error<IoError>([&] { FarTable(&store_, input); },
+                              {"an input", "another file took the place of the input", "Leave the input"});
   ::munmap(mapped, 400'000 - kPage);
 }
 

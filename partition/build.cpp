@@ -224,6 +224,38 @@ std::vector<Count> degree_histogram(const CompactGraph& graph) {
   return nodes;
 }
 
+/// The names of the nodes in a temporary file, which takes its place only when the parts have theirs. An
+/// owner: removed unless published.
+class PendingNames {
+ public:
+  PendingNames(const std::string& names, std::filesystem::path file) : file_{std::move(file)} {
+    if (names.empty()) return;
+    temporary_ = make_temporary_beside(file_);
+    write_file_atomically(temporary_, names);
+  }
+  ~PendingNames() {
+    std::error_code code;
+    if (!temporary_.empty()) std::filesystem::remove(temporary_, code);
+  }
+  PendingNames(const PendingNames&) = delete;
+  PendingNames& operator=(const PendingNames&) = delete;
+
+  void publish() const {
+    if (temporary_.empty()) return;
+    std::error_code code;
+    std::filesystem::rename(temporary_, file_, code);
+    if (code)
+      throw IoError(fmt::format("{}: the names of the nodes cannot go there: {}; the parts are whole",
+                                file_.string(), code.message()),
+                    "Build again when files can be written there.");
+    sync_to_disk(folder_of(file_));
+    spdlog::info("the names of the nodes are in {}, one per line", file_.string());
+  }
+
+ private:
+  std::filesystem::path file_, temporary_;
+};
+
 /// What follows when the graph is compact: the cut and the part files.
 class Builder {
  public:
@@ -312,11 +344,9 @@ class Builder {
     write_manifest(staging.path(), record);
     if (options_.before_publishing) options_.before_publishing();
     stop_.check();
-    if (!graph_.node_names.empty()) {
-      write_file_atomically(names_file(options_.output), graph_.node_names);
-      spdlog::info("the names of the nodes are in {}, one per line", names_file(options_.output).string());
-    }
+    const PendingNames names{graph_.node_names, names_file(options_.output)};
     staging.publish();
+    names.publish();
     add_phase(clock_.end("write"));
   }
 

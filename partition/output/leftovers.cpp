@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,29 @@ fs::path mark_of(const fs::path& directory) {
   return name + ".lock";
 }
 
+/// The kernel that locks belong to, in whatever container, and the name that a host keeps when it boots
+/// again.
+struct Host {
+  std::string boot, name;
+
+  static Host here() {
+    Host host;
+    std::ifstream("/proc/sys/kernel/random/boot_id") >> host.boot;
+    char name[256] = {};
+    ::gethostname(name, sizeof name - 1);
+    host.name = name;
+    return host;
+  }
+};
+
+/// Whether a mark was made on this host. One that names none is of an older build, or just made.
+bool is_of_this_host(const fs::path& file) {
+  const Host here = Host::here();
+  Host made;
+  std::ifstream(file) >> made.boot >> made.name;
+  return made.boot.empty() || made.boot == here.boot || made.name == here.name;
+}
+
 enum class State { abandoned, in_use, unknown };
 
 State state_of_mark(const fs::path& file) {
@@ -38,7 +62,7 @@ State state_of_mark(const fs::path& file) {
   const bool taken = ::flock(descriptor, LOCK_EX | LOCK_NB) == 0;
   const int error = errno;
   ::close(descriptor);
-  if (taken) return State::abandoned;
+  if (taken) return is_of_this_host(file) ? State::abandoned : State::unknown;
   return error == EWOULDBLOCK ? State::in_use : State::unknown;
 }
 
@@ -75,8 +99,13 @@ void treat(const fs::path& directory) {
 
 BuildMark::BuildMark(const fs::path& directory) : file_(mark_of(directory)) {
   descriptor_ = ::open(file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (descriptor_ < 0) return;
   // Where there are no locks, the next build says that it cannot tell.
-  if (descriptor_ >= 0) (void)::flock(descriptor_, LOCK_EX | LOCK_NB);
+  (void)::flock(descriptor_, LOCK_EX | LOCK_NB);
+  const Host here = Host::here();
+  const std::string text = here.boot + " " + here.name + "\n";
+  // On a full disk the build itself fails soon.
+  [[maybe_unused]] const ssize_t written = ::write(descriptor_, text.data(), text.size());
 }
 
 BuildMark::~BuildMark() {

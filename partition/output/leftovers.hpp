@@ -4,9 +4,9 @@
 
 namespace strata::partition {
 
-/// Marks the temporary directory of a build as being written: a file beside it that is locked while the
-/// process lives, also seen by other hosts where the file system passes locks on. An owner of the file and
-/// its lock.
+/// Marks the temporary directory of a build as being written: a file beside it that names this host and is
+/// locked while the process lives. Other hosts cannot rely on the lock, which may be local to this one. An
+/// owner of the file and its lock.
 class BuildMark {
  public:
   explicit BuildMark(const std::filesystem::path& directory);

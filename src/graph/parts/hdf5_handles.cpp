@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "parts/hdf5_handles.hpp"
 
+#include <cstdlib>
+
 #include "strata/util/error.hpp"
+
+// HDF5 can leave locks out for a single file since 1.10.7, and in the next line since 1.12.1.
+#define STRATA_HDF5_HAS_FILE_LOCKING \
+  (H5_VERSION_GE(1, 10, 7) && !(H5_VERSION_GE(1, 12, 0) && H5_VERSION_LE(1, 12, 0)))
 
 namespace strata::graph::h5 {
 namespace {
@@ -29,8 +35,20 @@ std::unique_lock<std::mutex> lock_library() {
   // crash.
   static const herr_t no_cleanup = H5dont_atexit();
   (void)no_cleanup;
+#if !STRATA_HDF5_HAS_FILE_LOCKING
+  static const int no_locks = ::setenv("HDF5_USE_FILE_LOCKING", "FALSE", /*replace=*/0);
+  (void)no_locks;
+#endif
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // errors are thrown, not printed
   return lock;
+}
+
+Handle access_without_locks() {
+  Handle access{H5Pcreate(H5P_FILE_ACCESS), H5Pclose};
+#if STRATA_HDF5_HAS_FILE_LOCKING
+  H5Pset_file_locking(access.id(), /*use_file_locking=*/false, /*ignore_when_disabled=*/true);
+#endif
+  return access;
 }
 
 std::string last_error() {

@@ -38,6 +38,10 @@ class Handle {
   Closer closer_ = nullptr;
 };
 
+/// Access to a file without locks, which many network file systems refuse. Parts need none: the folder that
+/// is written has a name that nobody else knows, and parts never change once they are published.
+Handle access_without_locks();
+
 /// Text of the innermost entry of HDF5's error stack ("unable to open file"), with the system's reason if it
 /// names one.
 std::string last_error();

@@ -19,20 +19,27 @@ namespace {
 constexpr const char* kForeign = "Name a file that strata-partition build wrote.";
 constexpr const char* kRebuildPart =
     "Run strata-partition build again; strata-partition verify tells what else is wrong.";
+// Only where the environment asks for locks, which overrides what Strata asks for.
+constexpr const char* kNoLocks = "The file system has no locks: set HDF5_USE_FILE_LOCKING=FALSE.";
+
+bool is_about_locks(const std::string& error) { return error.find("unable to lock") != error.npos; }
 
 void require(bool ok, const std::filesystem::path& path, const char* call) {
   if (ok) return;
   const std::string error = h5::last_error();
   const bool full = error.find("No space left") != error.npos || error.find("File too large") != error.npos;
   throw IoError(fmt::format("{}: {} failed: {}", path.string(), call, error),
-                full ? "Free some space, or choose another folder." : "");
+                full                    ? "Free some space, or choose another folder."
+                : is_about_locks(error) ? kNoLocks
+                                        : "");
 }
 
 [[noreturn]] void refuse_unreadable(const std::filesystem::path& path) {
   const std::string error = h5::last_error();
   if (error.find("Too many open files") != error.npos)
     throw IoError(fmt::format("{}: H5Fopen failed: {}", path.string(), error), file_remedy(EMFILE));
-  throw InputError(fmt::format("{}: not readable as HDF5: {}", path.string(), error), kRebuildPart);
+  throw InputError(fmt::format("{}: not readable as HDF5: {}", path.string(), error),
+                   is_about_locks(error) ? kNoLocks : kRebuildPart);
 }
 
 h5::Handle string_type(std::size_t bytes) {
@@ -174,7 +181,7 @@ PartLayout open_layout(const std::filesystem::path& path, const Manifest& manife
   if (code)
     throw InputError(fmt::format("{}: {}", path.string(), code.message()), "Copy the whole directory again.");
   const auto lock = h5::lock_library();
-  const h5::Handle access{H5Pcreate(H5P_FILE_ACCESS), H5Pclose};
+  const h5::Handle access = h5::access_without_locks();
   H5Pset_fclose_degree(access.id(), H5F_CLOSE_STRONG);
   const h5::Handle file{H5Fopen(path.c_str(), H5F_ACC_RDONLY, access.id()), H5Fclose};
   if (!file) refuse_unreadable(path);
@@ -192,7 +199,7 @@ void create_file(const std::filesystem::path& path, const Manifest& manifest, in
   const auto lock = h5::lock_library();
   const h5::Handle creation{H5Pcreate(H5P_FILE_CREATE), H5Pclose};
   H5Pset_obj_track_times(creation.id(), false);  // so that the same input gives the same bytes
-  const h5::Handle access{H5Pcreate(H5P_FILE_ACCESS), H5Pclose};
+  const h5::Handle access = h5::access_without_locks();
   H5Pset_small_data_block_size(access.id(), 0);  // so that datasets lie in the order of their creation
   h5::Handle file{H5Fcreate(path.c_str(), H5F_ACC_EXCL, creation.id(), access.id()), H5Fclose};
   require(static_cast<bool>(file), path, "H5Fcreate");

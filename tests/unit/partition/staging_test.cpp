@@ -11,8 +11,13 @@
 #include <chrono>
 #include <cstdio>
 #include <fstream>
+#include <functional>
 
+#include "random_graph.hpp"
 #include "strata/graph/manifest_file.hpp"
+#include "strata/graph/read_graph.hpp"
+#include "strata/partition/build.hpp"
+#include "strata/partition/inspect.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
 #include "support/expect_error.hpp"
@@ -24,6 +29,7 @@ struct Faults {
   bool no_exchange = false;
   int renames_until_death = -1;  ///< the process ends before its rename of this number
   int renames_until_error = -1;  ///< this one fails
+  int lock_error = 0;            ///< what every flock() fails with; 0: none does
 };
 static Faults faults;
 
@@ -43,6 +49,14 @@ extern "C" int rename(const char* from, const char* to) noexcept {
     return -1;
   }
   return renameat2(AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+
+extern "C" int flock(int descriptor, int operation) noexcept {
+  if (faults.lock_error != 0) {
+    errno = faults.lock_error;
+    return -1;
+  }
+  return static_cast<int>(syscall(SYS_flock, descriptor, operation));
 }
 
 namespace strata::partition {
@@ -141,12 +155,61 @@ TEST_F(Staging, LeavesTheDirectoryOfABuildThatRunsAlone) {
   EXPECT_EQ(entries().size(), 3u);
 }
 
+// Locks may be local to a host (NFS with local_lock, Lustre with localflock).
+TEST_F(Staging, LeavesTheDirectoryOfABuildOnAnotherHostAlone) {
+  const fs::path elsewhere = folder_ / ".out.partial-abc123", mark = elsewhere.string() + ".lock";
+  fs::create_directory(elsewhere);
+  std::ofstream(mark) << "01234567-89ab-cdef-0123-456789abcdef another-host\n";
+  remove_leftovers(out_);
+  EXPECT_THAT(entries(), testing::ElementsAre(".out.partial-abc123", ".out.partial-abc123.lock", "out"));
+  char name[256] = {};
+  ::gethostname(name, sizeof name - 1);
+  std::ofstream(mark) << "01234567-89ab-cdef-0123-456789abcdef " << name << "\n";  // before it booted again
+  remove_leftovers(out_);
+  EXPECT_THAT(entries(), testing::ElementsAre("out"));
+}
+
 TEST_F(Staging, LeavesADirectoryWithoutAMarkAloneUntilItIsOld) {
   const fs::path fresh = folder_ / ".out.partial-abc123", old = folder_ / ".out.partial-def456";
   for (const fs::path& directory : {fresh, old}) fs::create_directory(directory);
   fs::last_write_time(old, fs::file_time_type::clock::now() - std::chrono::minutes(5));
   remove_leftovers(out_);
   EXPECT_THAT(entries(), testing::ElementsAre(".out.partial-abc123", "out"));
+}
+
+// NFS without a lock daemon, Lustre without "-o flock", FUSE, DVS (524).
+TEST_F(Staging, WritesAndReadsPartsWhereNothingCanBeLocked) {
+  for (const int error : {ENOLCK, EAGAIN, EOPNOTSUPP, ENOSYS, 524}) {
+    faults.lock_error = error;
+    StopFlag stop;
+    build(test::random_graph({.num_nodes = 50, .num_edges = 200, .labels = false}),
+          {.output = out_, .assign = {.num_parts = 3}, .force = true, .num_threads = 1}, stop);
+    EXPECT_THAT(verify(out_, 1), testing::IsEmpty()) << "errno " << error;
+    EXPECT_EQ(graph::read_graph(out_.string()).num_nodes(), 50) << "errno " << error;
+    EXPECT_THAT(entries(), testing::ElementsAre("out"));
+  }
+}
+
+TEST_F(Staging, KeepsTheOldNamesOfNodesWhereNewPartsCannotBePublished) {
+  const fs::path output = folder_ / "parts", names = names_file(output);
+  const auto build_as = [&](const std::string& node_names, std::function<void()> before_publishing) {
+    graph::Graph graph = test::random_graph({.num_nodes = 2, .num_edges = 2});
+    graph.node_names = node_names;
+    StopFlag stop;
+    build(std::move(graph),
+          {.output = output,
+           .assign = {.num_parts = 1},
+           .force = true,
+           .num_threads = 1,
+           .before_publishing = std::move(before_publishing)},
+          stop);
+  };
+  build_as("old\nnames\n", {});
+  EXPECT_EQ(read_file(names), "old\nnames\n");
+  const auto appear = [&] { std::ofstream(output / "a foreign file"); };
+  test::expect_error([&] { build_as("new\nnames\n", appear); }, {"a foreign file"});
+  EXPECT_EQ(read_file(names), "old\nnames\n");
+  EXPECT_THAT(entries(), testing::ElementsAre("out", "parts", "parts.ids.txt"));
 }
 
 TEST_F(Staging, TakesNothingForPartsThatIsHalfRemoved) {

@@ -189,6 +189,19 @@ class Context {
   std::unique_ptr<rpc::AutogradContext> context_;
 };
 
+/// An rpc::ParameterLock, which ends with release().
+class ParameterLock {
+ public:
+  ParameterLock(const Session& session, const std::vector<at::Tensor>& parameters) {
+    const nb::gil_scoped_release guard;
+    lock_ = std::make_unique<rpc::ParameterLock>(rpc::detail::core_of(session.agent()), parameters);
+  }
+  void release() { lock_.reset(); }
+
+ private:
+  std::unique_ptr<rpc::ParameterLock> lock_;
+};
+
 rpc::ContextId context_id(const ContextNumber& number) {
   return {.creator = number.first, .number = number.second};
 }
@@ -328,6 +341,9 @@ void bind_autograd(nb::module_& module) {
       .def(nb::init<const Session&>(), "session"_a)
       .def_prop_ro("id", &Context::id)
       .def("close", &Context::close, NoGil());
+  nb::class_<ParameterLock>(module, "ParameterLock", "See rpc/autograd.hpp.")
+      .def(nb::init<const Session&, const std::vector<at::Tensor>&>(), "session"_a, "parameters"_a)
+      .def("release", &ParameterLock::release, NoGil());
   module.def(
       "note_device", [](const std::string& device) { rpc::detail::note_device(at::Device(device)); },
       "device"_a, "The device that the call of this thread works on, for errors.");

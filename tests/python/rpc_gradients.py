@@ -1,15 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gradients, optimizers and modules across three ranks, tried by rank 0 of rpc_of_rank.py; the other ranks serve."""
 
+import dataclasses
+import socket
 import threading
 import unittest
+from collections import OrderedDict, namedtuple
 
 import torch
+import torch.distributed as dist
 from rpc_calls import NoSuchTable
+from torch.nn.parallel import DistributedDataParallel
 
 import strata
 import strata.rpc as rpc
 import strata.rpc.autograd as autograd
+import strata.rpc.modules as modules
 
 
 class Layer(torch.nn.Module):
@@ -34,6 +40,15 @@ class Noisy(torch.nn.Module):
 
     def forward(self, x, scale):
         return {"y": self.drop(self.linear(x)) * scale}
+
+
+Named = namedtuple("Named", ["a", "b"])
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    a: torch.Tensor
+    b: list
 
 
 class NoWayBack(torch.autograd.Function):
@@ -63,6 +78,60 @@ def run_backward(rref, *context_id):
 def evaluated(module):
     """Of a module that lies on a third rank."""
     return module.eval(), module.on
+
+
+def start_replicas(port, rank):
+    dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+
+
+def batch_of(replica, step):
+    return torch.tensor([replica + 1, step + 3, 0, replica + 2 * step]), torch.tensor([0, 2]), torch.tensor([replica, step % 3])
+
+
+def train_replica(embedding, replica, steps, options):
+    """As the trainers of PyTorch's tutorial on combining DistributedDataParallel with calls."""
+    torch.manual_seed(replica)
+    head = DistributedDataParallel(torch.nn.Linear(4, 3), **options)
+    rrefs = embedding.remote_parameters() + [rpc.RRef(each) for each in head.parameters()]
+    optimizer = rpc.DistributedOptimizer(torch.optim.SGD, rrefs, lr=0.05)
+    for step in range(steps):
+        indices, offsets, target = batch_of(replica, step)
+        with autograd.context() as context_id:
+            loss = torch.nn.functional.cross_entropy(head(embedding(indices, offsets)), target)
+            autograd.backward(context_id, [loss])
+            optimizer.step(context_id)
+        dist.barrier()  # both have changed the embedding
+    assert all(each.grad is None for each in head.parameters())
+    return [each.detach() for each in head.parameters()]
+
+
+def relu_in_place(x):
+    x += 1
+    return torch.nn.functional.relu(x, inplace=True)
+
+
+def apply(module, x):
+    assert all(each.is_leaf and type(each) is torch.nn.Parameter for each in module.parameters())
+    return module(x)
+
+
+class Watchful(torch.optim.SGD):
+    """Looks whether another one updates the same parameters at the same time."""
+
+    both = threading.Barrier(2)
+    met = threading.Event()
+
+    def step(self, closure=None):
+        try:
+            Watchful.both.wait(timeout=0.5)
+            Watchful.met.set()
+        except threading.BrokenBarrierError:
+            pass
+        return super().step(closure)
+
+
+def have_met():
+    return Watchful.met.is_set()
 
 
 def gradients_here(context_id, rref):
@@ -192,6 +261,92 @@ class Gradients(unittest.TestCase):
             with self.assertRaisesRegex(strata.InputError, text):
                 optimizer.step(wrong)
 
+    def test_of_replicas_are_averaged(self):
+        steps = 3
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        rpc.wait_all([rpc.rpc_async(f"worker{i + 1}", start_replicas, args=(port, i)) for i in range(2)])
+        views = {"gradient_as_bucket_view": True, "bucket_cap_mb": 1e-6}
+        for options in ({}, views, {"find_unused_parameters": True}, {"static_graph": True}):
+            with self.subTest(options=options):
+                embedding = rpc.RemoteModule("worker0", torch.nn.EmbeddingBag, args=(9, 4), kwargs={"mode": "sum"})
+                table = torch.nn.EmbeddingBag(9, 4, mode="sum")
+                table.load_state_dict(embedding.state_dict())
+                found = rpc.wait_all(
+                    [rpc.rpc_async(f"worker{i + 1}", train_replica, args=(embedding, i, steps, options)) for i in range(2)]
+                )
+                torch.manual_seed(0)
+                head = torch.nn.Linear(4, 3)
+                optimizer = torch.optim.SGD([*table.parameters(), *head.parameters()], lr=0.05)
+                for step in range(steps):
+                    for replica in range(2):
+                        indices, offsets, target = batch_of(replica, step)
+                        torch.nn.functional.cross_entropy(head(table(indices, offsets)), target).backward()
+                    for each in head.parameters():
+                        each.grad /= 2
+                    optimizer.step()
+                    optimizer.zero_grad()
+                for mine, its, other in zip(head.parameters(), *found):
+                    self.assertTrue(torch.equal(its, other))
+                    torch.testing.assert_close(its, mine.detach())
+                torch.testing.assert_close(embedding.state_dict()["weight"], table.weight.detach())
+        rpc.wait_all([rpc.rpc_async(f"worker{i + 1}", dist.destroy_process_group) for i in range(2)])
+
+    def test_run_the_hooks_of_parameters(self):
+        first, second, plain = (torch.nn.Parameter(torch.ones(2)) for _ in range(3))
+        called = []
+        first.register_hook(lambda gradient: (called.append(("first", gradient.tolist())), gradient * 2)[1])
+        second.register_hook(lambda gradient: (called.append(("second", gradient.tolist())), gradient * 3)[1])
+        second.register_post_accumulate_grad_hook(lambda each: called.append(("after", each.grad.tolist())))
+        with autograd.context() as context_id:
+            y = rpc.rpc_sync("worker1", torch.add, args=(first + second * 2, plain))
+            autograd.backward(context_id, [y.sum()])
+            found = autograd.get_gradients(context_id)
+            self.assertEqual([found[each].tolist() for each in (first, second, plain)], [[2, 2], [6, 6], [1, 1]])
+            self.assertEqual(sorted(called), [("after", [6, 6]), ("first", [1, 1]), ("second", [2, 2])])
+            autograd.backward(context_id, [y.sum()])
+            self.assertEqual(autograd.get_gradients(context_id)[second].tolist(), [12, 12])
+            self.assertEqual(called.count(("after", [12, 12])), 1)
+        self.assertEqual([each.grad for each in (first, second, plain)], [None] * 3)
+
+    def test_of_tensors_that_are_changed_in_place(self):
+        x = torch.tensor([-1.0, 2.0, 3.0], requires_grad=True)
+        with autograd.context() as context_id:
+            y = rpc.rpc_sync("worker1", relu_in_place, args=(x,))
+            y *= 3
+            autograd.backward(context_id, [y.sum()])
+            self.assertEqual(y.tolist(), [0, 9, 12])
+            self.assertEqual(autograd.get_gradients(context_id)[x].tolist(), [0, 3, 3])
+
+    def test_of_a_module_that_was_passed_come_home(self):
+        layer = torch.nn.Linear(3, 2)
+        x = torch.randn(4, 3)
+        with autograd.context() as context_id:
+            autograd.backward(context_id, [rpc.rpc_sync("worker1", apply, args=(layer, x)).square().sum()])
+            found = autograd.get_gradients(context_id)
+        layer(x).square().sum().backward()
+        for each in layer.parameters():
+            self.assertTrue(torch.equal(found[each], each.grad))
+
+    def test_of_two_optimizers_of_one_parameter_do_not_mix(self):
+        layer = rpc.remote("worker1", Layer, args=(4,))
+        before = layer.rpc_sync().parameter_rrefs()[1].to_here()
+
+        def train():
+            optimizer = rpc.DistributedOptimizer(Watchful, layer.rpc_sync().parameter_rrefs(), lr=0.5)
+            with autograd.context() as context_id:
+                autograd.backward(context_id, [layer.rpc_sync().forward(torch.zeros(1, 5)).sum()])
+                optimizer.step(context_id)
+
+        threads = [threading.Thread(target=train) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertFalse(rpc.rpc_sync("worker1", have_met))
+        self.assertFalse(torch.equal(layer.rpc_sync().parameter_rrefs()[1].to_here(), before))
+
     def test_train_as_one_process_does(self):
         for optimizer_class, options in ((torch.optim.SGD, {"lr": 0.1, "momentum": 0.9}), (torch.optim.Adam, {"lr": 0.01})):
             layers, whole = self.chain()
@@ -230,6 +385,21 @@ class Modules(unittest.TestCase):
         self.assertTrue(torch.equal(module.forward_async(x, 3.0).wait()["y"], here(x, 3.0)["y"]))
         module.train()
         self.assertTrue((torch.nn.Sequential(module)[0](x, 1.0)["y"] == 0).any())
+
+    def test_move_tensors_wherever_they_are(self):
+        device = torch.device("meta")  # of which every machine has one
+        x = torch.ones(3, 2)
+        frozen = Frozen(x, [x, 1])
+        packed = torch.nn.utils.rnn.pack_sequence([torch.ones(2, 2)])
+        named, more, ordered, found, (moved,) = modules._moved(
+            [Named(x, "x"), frozen, OrderedDict(b=x, a=2), packed, (x,)], "cpu", device
+        )
+        self.assertEqual((type(named), named.b, type(more), type(ordered)), (Named, "x", Frozen, OrderedDict))
+        self.assertEqual((list(ordered), more.b[1]), (["b", "a"], 1))
+        for each in (named.a, more.a, more.b[0], ordered["b"], found.data, moved):
+            self.assertEqual(each.device, device)
+        self.assertEqual(found.batch_sizes.device.type, "cpu")
+        self.assertIs(frozen.a, x)
 
     def test_copy_and_set_their_weights(self):
         whole = torch.nn.Sequential(rpc.RemoteModule("worker1", torch.nn.BatchNorm1d, args=(3,)), torch.nn.Linear(3, 2))

@@ -18,6 +18,21 @@ struct Gradient {
   at::Tensor gradient;   ///< the sum over the backward passes of the context
 };
 
+/// While it lives, no other one of this rank has any of its parameters. Whoever updates parameters, or lets
+/// their at::Tensor::grad() stand for a context's gradients, makes one, because several ranks may have
+/// optimizers over the same parameters.
+class ParameterLock {
+ public:
+  ParameterLock(std::shared_ptr<Core> core, const std::vector<at::Tensor>& parameters);  ///< waits
+  ~ParameterLock();
+  ParameterLock(const ParameterLock&) = delete;
+  ParameterLock& operator=(const ParameterLock&) = delete;
+
+ private:
+  const std::shared_ptr<Core> core_;
+  const std::vector<at::Tensor> parameters_;
+};
+
 /// A forward pass and its backward passes, on all ranks that its calls reach.
 ///
 /// While it lives, it is the context of the thread that made it: calls of that thread belong to it, and so do
@@ -46,6 +61,11 @@ class AutogradContext {
   /// at::Tensor::grad(). Each rank runs its part as soon as the gradients of all that depends on it are
   /// there, so that every tensor that crosses ranks is sent back once. Every use of a tensor counts, along
   /// any pattern of calls; results that nobody uses cost nothing.
+  ///
+  /// Hooks of a leaf run as in the backward pass of one process: of the tensor, and of its accumulation, such
+  /// as those by which DistributedDataParallel averages gradients over its replicas. While a rank's part with
+  /// the latter runs, at::Tensor::grad() of their leaves is the context's gradient; what they make of it is
+  /// the context's afterwards.
   ///
   /// Throws InputError if a root has more elements, or needs no gradient; RemoteError for what another rank
   /// threw, and CommError as calls do. After an error the gradients are incomplete.

@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable
 from typing import Any
 
 import torch
 
 from strata.errors import InputError
+from strata.rpc import _session
 from strata.rpc._calls import remote, wait_all
+from strata.rpc._extension import _rpc
 from strata.rpc._references import RRef
 from strata.rpc.autograd import get_gradients
 
@@ -25,14 +26,15 @@ class _OwnedParameters:
     ) -> None:
         self._parameters = [each.local_value() for each in parameters]
         self._optimizer = optimizer_class(self._parameters, *args, **kwargs)
-        self._lock = threading.Lock()
 
     def check(self) -> None:
         """Does nothing; its call raises what making this object raised."""
 
     def step(self, context_id: int) -> None:
         gradients = get_gradients(context_id)
-        with self._lock:
+        # Other ranks may have optimizers over the same parameters.
+        lock = _rpc.ParameterLock(_session.current().core, self._parameters)
+        try:
             before = [each.grad for each in self._parameters]
             try:
                 for each in self._parameters:
@@ -41,6 +43,8 @@ class _OwnedParameters:
             finally:
                 for each, grad in zip(self._parameters, before):
                     each.grad = grad
+        finally:
+            lock.release()
 
 
 class DistributedOptimizer:
@@ -72,6 +76,8 @@ class DistributedOptimizer:
 
     def step(self, context_id: int) -> None:
         """Takes a step on all owners at once, with the gradients of the context; the parameters' own .grad stay as they are.
+
+        Optimizers of several ranks over the same parameters take turns.
 
         Raises:
             InputError if the context has ended or was never begun.

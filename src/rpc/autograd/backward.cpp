@@ -65,7 +65,7 @@ void follow(Core& core, ContextState& state, const PassId& pass, EntryNumber ent
 void send_back(Core& core, ContextState& state, const PassId& pass, EntryNumber entry,
                std::vector<at::Tensor> gradients) {
   std::vector<Future<void>> calls;
-  for (const auto& departure : state.arrive(pass.number, entry, std::move(gradients))) {
+  for (const auto& departure : state.arrive(core, pass.number, entry, std::move(gradients))) {
     // What came with a call goes home by its caller's device map, as an answer does.
     const bool as_answer = !departure.by_answer;
     calls.push_back(call(core, departure.link.sender, as_answer, &take_gradients, pass, departure.link.number,

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <c10/util/ScopeExit.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
+#include <optional>
 #include <ranges>
 #include <unordered_set>
 
 #include "autograd/contexts.hpp"
+#include "core.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::rpc {
@@ -35,6 +39,13 @@ std::vector<at::Tensor> leaves_below(const std::vector<at::Tensor>& outputs) {
     for (const Edge& edge : node->next_edges()) visit(edge.function);
   }
   return leaves;
+}
+
+/// Of the leaf's accumulation; those of the tensor itself run wherever a gradient is found.
+bool has_hooks(const at::Tensor& leaf) {
+  const std::shared_ptr<Node> accumulator = torch::autograd::impl::grad_accumulator(leaf);
+  return !accumulator->pre_hooks().empty() || !accumulator->post_hooks().empty() ||
+         accumulator->tensor_post_acc_grad_hooks() != nullptr;
 }
 
 }  // namespace
@@ -122,7 +133,8 @@ ContextState::Run ContextState::next_run(Pass& pass) {
   return run;
 }
 
-std::vector<ContextState::Departure> ContextState::arrive(const PassNumber& number, EntryNumber entry,
+std::vector<ContextState::Departure> ContextState::arrive(Core& core, const PassNumber& number,
+                                                          EntryNumber entry,
                                                           std::vector<at::Tensor> gradients) {
   Run run;
   {
@@ -133,7 +145,10 @@ std::vector<ContextState::Departure> ContextState::arrive(const PassNumber& numb
     run = next_run(pass);
     if (run.is_last) passes_.erase(number);
   }
-  const std::vector<at::Tensor> results = run.results();
+  const bool has_hooked = !run.outputs.empty() && std::ranges::any_of(run.inputs, has_hooks);
+  std::optional<ParameterLock> parameters;
+  if (has_hooked) parameters.emplace(core.shared_from_this(), run.inputs);
+  const std::vector<at::Tensor> results = has_hooked ? accumulated(run) : run.results();
   const std::lock_guard lock(mutex_);
   std::vector<Departure> departures;
   auto result = results.begin();
@@ -144,9 +159,36 @@ std::vector<ContextState::Departure> ContextState::arrive(const PassNumber& numb
     result = end;
   }
   for (auto input = run.inputs.begin() + (result - results.begin()); input != run.inputs.end();
-       ++input, ++result)
+       ++input, ++result) {
+    // What the context had is a part of what was accumulated.
+    if (has_hooked && has_hooks(*input)) gradients_.erase(input->unsafeGetTensorImpl());
     if (result->defined()) add_gradient(*input, *result);
+  }
   return departures;
+}
+
+/// As Run::results(), by the accumulation of the leaves, so that its hooks run, which may wait for other
+/// ranks. Meanwhile at::Tensor::grad() of a leaf with hooks is what the context has.
+std::vector<at::Tensor> ContextState::accumulated(const Run& run) const {
+  const Workers::Waiting waiting;
+  std::vector<at::Tensor> before;
+  for (const at::Tensor& leaf : run.inputs) before.push_back(leaf.grad());
+  const auto restore = c10::make_scope_exit([&] {
+    for (std::size_t i = 0; i < before.size(); ++i) run.inputs[i].mutable_grad() = before[i];
+  });
+  {
+    const std::lock_guard lock(mutex_);
+    for (const at::Tensor& leaf : run.inputs) {
+      const auto known = gradients_.find(leaf.unsafeGetTensorImpl());
+      const bool is_known = known != gradients_.end() && has_hooks(leaf);
+      leaf.mutable_grad() = is_known ? known->second.gradient.clone() : at::Tensor();
+    }
+  }
+  torch::autograd::backward(run.outputs, run.gradients, /*retain_graph=*/true, /*create_graph=*/false,
+                            run.inputs);
+  std::vector<at::Tensor> found;
+  for (const at::Tensor& leaf : run.inputs) found.push_back(leaf.grad());
+  return found;
 }
 
 void ContextState::add_gradient(const at::Tensor& parameter, const at::Tensor& gradient) {

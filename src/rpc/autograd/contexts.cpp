@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "autograd/contexts.hpp"
 
+#include <algorithm>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "core.hpp"
@@ -82,6 +84,30 @@ std::size_t Contexts::size() const {
   const std::lock_guard lock(mutex_);
   return known_.size();
 }
+
+void Contexts::lock(const std::vector<at::Tensor>& parameters) {
+  const auto all_are_free = [&] {
+    return std::ranges::none_of(
+        parameters, [this](const auto& each) { return locked_.contains(each.unsafeGetTensorImpl()); });
+  };
+  std::optional<Workers::Waiting> waiting;
+  std::unique_lock lock(mutex_);
+  if (!all_are_free()) waiting.emplace();
+  unlocked_.wait(lock, all_are_free);
+  for (const at::Tensor& each : parameters) locked_.insert(each.unsafeGetTensorImpl());
+}
+
+void Contexts::unlock(const std::vector<at::Tensor>& parameters) {
+  const std::lock_guard lock(mutex_);
+  for (const at::Tensor& each : parameters) locked_.erase(each.unsafeGetTensorImpl());
+  unlocked_.notify_all();
+}
+
+ParameterLock::ParameterLock(std::shared_ptr<Core> core, const std::vector<at::Tensor>& parameters)
+    : core_(std::move(core)), parameters_(parameters) {
+  core_->contexts().lock(parameters_);
+}
+ParameterLock::~ParameterLock() { core_->contexts().unlock(parameters_); }
 
 void Contexts::Ended::add(std::uint64_t number) {
   if (number >= below) others.insert(number);

@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <compare>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -11,6 +12,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -80,14 +82,16 @@ class ContextState {
     std::vector<at::Tensor> gradients;  ///< undefined: none
   };
   /// Takes the gradients of an entry, undefined ones counting as zeros, and runs what can run now. The last
-  /// one ends the pass here.
-  std::vector<Departure> arrive(const PassNumber& pass, EntryNumber entry, std::vector<at::Tensor> gradients);
+  /// one ends the pass here. Waits for other ranks if hooks of parameters do.
+  std::vector<Departure> arrive(Core& core, const PassNumber& pass, EntryNumber entry,
+                                std::vector<at::Tensor> gradients);
 
   std::vector<Gradient> gradients() const;
 
  private:
   struct Run;
   Run next_run(Pass& pass);
+  std::vector<at::Tensor> accumulated(const Run& run) const;
   Pass& find(const PassNumber& pass);
   void add_gradient(const at::Tensor& parameter, const at::Tensor& gradient);
 
@@ -114,6 +118,9 @@ class Contexts {
   bool has_ended(const ContextId& id) const;  ///< so far as this rank knows
   std::size_t size() const;
 
+  void lock(const std::vector<at::Tensor>& parameters);  ///< waits; see ParameterLock
+  void unlock(const std::vector<at::Tensor>& parameters);
+
  private:
   /// Which contexts of a rank have ended: those below a number, and some more.
   struct Ended {
@@ -129,6 +136,8 @@ class Contexts {
   std::uint64_t next_context_ = 1, next_link_ = 1, next_pass_ = 1;
   std::map<ContextId, std::shared_ptr<ContextState>> known_;
   std::map<int, Ended> ended_;
+  std::condition_variable unlocked_;
+  std::unordered_set<const at::TensorImpl*> locked_;
 };
 
 /// What a thread works for.

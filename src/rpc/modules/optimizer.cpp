@@ -7,7 +7,6 @@
 #include <torch/csrc/autograd/variable.h>
 
 #include <map>
-#include <mutex>
 #include <numeric>
 #include <unordered_map>
 
@@ -65,7 +64,9 @@ class OptimizerPart {
   std::int64_t step(const ContextId& context) {
     const std::shared_ptr<ContextState> state = open_context(*working_core(), context);
     if (!state) return 0;
-    const std::lock_guard lock(mutex_);
+    std::vector<at::Tensor> parameters;
+    for (const auto& [impl, part] : parts_) parameters.push_back(part.parameter);
+    const ParameterLock lock(working_core()->shared_from_this(), parameters);
     std::int64_t updated = 0;
     for (const Gradient& each : state->gradients()) {
       const auto part = parts_.find(each.parameter.unsafeGetTensorImpl());
@@ -92,7 +93,6 @@ class OptimizerPart {
     return nn::make_optimizer(options, parameter.detach().view(-1));
   }
 
-  std::mutex mutex_;
   std::unordered_map<const at::TensorImpl*, Part> parts_;
 };
 

@@ -14,10 +14,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/utils/lambda_post_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <atomic>
 #include <chrono>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <random>
 #include <thread>
@@ -47,6 +51,8 @@ std::vector<at::Tensor> parameters_of(int rank) {
 struct Scene {
   std::atomic<Agent*> agent{nullptr};
   std::vector<at::Tensor> parameters;
+  std::vector<std::shared_ptr<torch::autograd::Node>> accumulators;  ///< which leaves do not keep
+  std::atomic<int> hooks_begun{0};
 };
 Scene& scene() {
   static Scene instance;
@@ -123,6 +129,31 @@ at::Tensor fail_on_the_way_back(const at::Tensor& x) {
   return y;
 }
 
+void add_hook(int parameter, std::function<void(const at::Tensor&)> hook) {
+  const at::Tensor& leaf = scene().parameters[static_cast<std::size_t>(parameter)];
+  scene().accumulators.push_back(torch::autograd::impl::grad_accumulator(leaf));
+  scene().accumulators.back()->add_post_hook(std::make_unique<torch::autograd::utils::LambdaPostHook>(
+      [leaf, hook = std::move(hook)](const auto& outputs, const auto& inputs) {
+        EXPECT_EQ(inputs.size(), 1U);
+        hook(leaf);
+        return outputs;
+      }));
+}
+/// As a reduction over replicas changes gradients.
+void take_tenfold(int parameter) {
+  add_hook(parameter, [](const at::Tensor& leaf) { leaf.mutable_grad().mul_(10); });
+}
+int num_hooks_begun(int more) { return scene().hooks_begun += more; }
+/// As a reduction waits for the other replicas.
+void wait_in_hook_of(int parameter, int replicas) {
+  add_hook(parameter, [replicas](const at::Tensor&) {
+    agent_of_rank().sync("rank:0", &num_hooks_begun, 1);
+    while (agent_of_rank().sync("rank:0", &num_hooks_begun, 0) < replicas) std::this_thread::sleep_for(1ms);
+  });
+}
+
+at::Tensor scale_in_place(at::Tensor x) { return x.mul_(2).add_(1); }
+
 at::Tensor loss_of(const Step& step, const at::Tensor& x) { return visit(step, x).sum(); }
 void run_backward(const ContextId& id, const Ref<at::Tensor>& root) {
   backward(agent_of_rank(), id, {*root.local()});
@@ -130,6 +161,9 @@ void run_backward(const ContextId& id, const Ref<at::Tensor>& root) {
 
 Registry registry() {
   Registry registry;
+  registry.function("take_tenfold", &take_tenfold).function("wait_in_hook_of", &wait_in_hook_of);
+  registry.function("num_hooks_begun", &num_hooks_begun);
+  registry.function("scale_in_place", &scale_in_place);
   registry.function("loss_of", &loss_of).function("run_backward", &run_backward);
   registry.function("visit", &visit).function("gradients_here", &gradients_here).function("learn", &learn);
   registry.function("values_here", &values_here).function("fail_on_the_way_back", &fail_on_the_way_back);
@@ -148,6 +182,7 @@ class AutogradTest : public testing::Test {
     agent_->shutdown();
     EXPECT_EQ(agent_->counts().contexts, 0U);
     agent_.reset();
+    scene().accumulators.clear();
   }
   static int next_rank() { return (world().rank() + 1) % world().size(); }
   static std::string next() { return fmt::format("worker{}", next_rank()); }
@@ -254,6 +289,51 @@ TEST_F(AutogradTest, AddsUpSeveralBackwardPasses) {
   const at::Tensor once = gradient_of(context, x);
   context.backward({y.sum()});
   EXPECT_TRUE(at::equal(gradient_of(context, x), once * 2));
+}
+
+TEST_F(AutogradTest, RunsTheHooksOfAccumulations) {
+  agent_->sync(next(), &take_tenfold, 0);
+  world().communicator().barrier();  // no hook comes to a graph that is in use
+  const Step step{.rank = next_rank(), .parameter = 0, .next = {{.rank = next_rank(), .parameter = 1}}};
+  const at::Tensor x = at::linspace(-1, 1, kWidth, at::kDouble).view({1, kWidth});
+  const auto parameters = all_parameters();
+  const std::vector<at::Tensor>& known = parameters[static_cast<std::size_t>(next_rank())];
+  const auto alone = torch::autograd::grad({visit_here(step, x, parameters).sum()}, {known[0], known[1]});
+  AutogradContext context(*agent_);
+  const at::Tensor y = agent_->sync(next(), &visit, step, x);
+  for (const int factor : {10, (10 + 1) * 10}) {
+    context.backward({y.sum()});
+    const auto found = agent_->sync(next(), &gradients_here, context.id());
+    EXPECT_TRUE(at::allclose(found[0], alone[0] * factor)) << factor;
+    EXPECT_TRUE(at::allclose(found[1], alone[1] * (factor == 10 ? 1 : 2))) << factor;
+  }
+  world().communicator().barrier();
+  for (const at::Tensor& parameter : scene().parameters) EXPECT_FALSE(parameter.grad().defined());
+}
+
+TEST_F(AutogradTest, LetsHooksOfSeveralRanksWaitForEachOther) {
+  if (world().rank() > 0) return;
+  Step step{.rank = 0};
+  for (int rank = 1; rank < world().size(); ++rank) {
+    step.next.push_back({.rank = rank});
+    agent_->sync(fmt::format("rank:{}", rank), &wait_in_hook_of, 0, world().size() - 1);
+  }
+  scene().hooks_begun = 0;
+  AutogradContext context(*agent_);
+  context.backward({visit(step, at::ones({1, kWidth}, at::kDouble)).sum()});
+  EXPECT_EQ(scene().hooks_begun, world().size() - 1);
+}
+
+TEST_F(AutogradTest, LetsTensorsThatCameBeChangedInPlace) {
+  const at::Tensor x = at::linspace(-2, 3, 6, at::kDouble).set_requires_grad(true);
+  const at::Tensor expected = x.detach() * 2 + 1;
+  AutogradContext context(*agent_);
+  // Within one process the tensor itself is passed, which is a leaf here.
+  at::Tensor y = agent_->sync(next(), &scale_in_place, world().size() == 1 ? x * 1 : x);
+  EXPECT_TRUE(at::equal(y, expected));
+  y.mul_(3);
+  context.backward({y.sum()});
+  EXPECT_TRUE(at::equal(gradient_of(context, x), at::full({6}, 6.0, at::kDouble)));
 }
 
 TEST_F(AutogradTest, RunsFromRootsOfOtherRanksAtOnce) {

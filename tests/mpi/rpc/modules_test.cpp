@@ -2,17 +2,20 @@
 #include <ATen/ops/allclose.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/linspace.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/sin.h>
 #include <ATen/ops/tanh.h>
+#include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <optional>
+#include <thread>
 
 #include "strata/cuda/device.hpp"
 #include "strata/nn/weights.hpp"
@@ -259,6 +262,26 @@ TEST_F(ModulesTest, LeavesParametersWithoutGradientsAsTheyAre) {
   OneProcess fresh(parameters_of(untrained), options);
   fresh.step(through(untrained, batch(1)).sum());
   expect_equal(layers[1].parameters(), parameters_of(untrained));
+}
+
+TEST_F(ModulesTest, LoseNoUpdateOfTwoOptimizersOfOneParameter) {
+  constexpr int kUpdates = 40;
+  const auto parameter = std::make_shared<at::Tensor>(at::zeros({200'000}).set_requires_grad(true));
+  const std::vector<Ref<at::Tensor>> parameters{agent().share(parameter)};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t) {
+    threads.emplace_back([&] {
+      const DistributedOptimizer optimizer(agent(), parameters,
+                                           {.kind = nn::OptimizerKind::sgd, .learning_rate = 1});
+      for (int step = 0; step < kUpdates; ++step) {
+        AutogradContext context(agent());
+        context.backward({parameter->sum()});
+        optimizer.step(context);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_TRUE(at::equal(parameter->detach(), at::full({200'000}, -2.0F * kUpdates)));
 }
 
 TEST_F(ModulesTest, RefusesWhatCannotBeUpdated) {

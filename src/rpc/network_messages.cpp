@@ -81,7 +81,7 @@ void Core::take_arrived(int peer, std::uint64_t transfer, std::uint64_t bytes) {
     arrival_of(peer, transfer, bytes).bytes_left -= bytes;
     open_complete(peer);
   } catch (const std::exception& error) {
-    lost(peer, unreadable(peer, error));
+    links_->give_up(peer, unreadable(peer, error));
   }
 }
 

@@ -8,10 +8,10 @@ RANKS = e2e.REPOSITORY / 'tests' / 'support' / 'netns_ranks.sh'
 
 
 class CallsBetweenHosts(e2e.Case):
-    def run_on_hosts(self, program, *options, **environment):
+    def run_on_hosts(self, program, *options, within=(), **environment):
         if not (e2e.BIN / program).exists():
             self.skipTest(f'{program} is not built')
-        done = subprocess.run([str(word) for word in ['sh', RANKS, 3, e2e.BIN / program, *options]], text=True, capture_output=True,
+        done = subprocess.run([str(word) for word in ['sh', RANKS, 3, *within, e2e.BIN / program, *options]], text=True, capture_output=True,
                               timeout=600, env=dict(e2e.ENVIRONMENT, **environment))
         if done.returncode == 77:
             self.skipTest(e2e.reason_to_skip(done.stdout))
@@ -23,6 +23,10 @@ class CallsBetweenHosts(e2e.Case):
 
     def test_channels(self):
         self.assertRegex(self.run_on_hosts('channels_test'), r'\[  PASSED  \] \d+ tests')
+
+    def test_interfaces_of_a_list(self):
+        told = self.run_on_hosts('agent_test', '--gtest_filter=*CallsFunctionsOfEveryRank', within=['env', 'GLOO_SOCKET_IFNAME=v0,v9'])
+        self.assertRegex(told, r'\[  PASSED  \] 1 test')
 
     def test_lost_link(self):
         started = self.folder / 'started'

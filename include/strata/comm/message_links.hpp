@@ -20,7 +20,8 @@ namespace strata::comm {
 /// gloo wakes a thread when a message comes, and neither tells which rank is gone. A thread per rank reads,
 /// and writes what send() cannot hand over at once; it sleeps while there is nothing to do, after it has
 /// looked for `busy_poll` since the last message that came. Messages from one rank to another arrive in the
-/// order of send(). An owner; thread safe except for its end.
+/// order of send(). A rank is lost when its process ends or its host does not answer for ten seconds, but not
+/// while it is stopped or reads nothing. An owner; thread safe except for its end.
 class MessageLinks {
  public:
   /// A message: a head that is read first, and bulk that then lands in memory of the receiver's choice.
@@ -48,7 +49,7 @@ class MessageLinks {
   };
 
   /// Connects all ranks. Collective. Hosts are reached at the addresses of their network interfaces, or of
-  /// the one that GLOO_SOCKET_IFNAME names. Throws CommError on all ranks if two cannot be connected.
+  /// those that GLOO_SOCKET_IFNAME lists. Throws CommError on all ranks if two cannot be connected.
   explicit MessageLinks(const Communicator& communicator, std::chrono::nanoseconds busy_poll = {});
   ~MessageLinks();  ///< as close()
   MessageLinks(const MessageLinks&) = delete;
@@ -57,10 +58,13 @@ class MessageLinks {
   /// Begins to receive. `receiver` must outlive the links. Called once.
   void start(Receiver& receiver);
   /// Sends to another rank. Does not wait, not even for threads that send to other ranks. What is sent to a
-  /// rank that is lost is dropped.
+  /// rank that is lost, or after close(), is dropped.
   void send(int peer, Message message);
   /// Runs `work` on the thread of the links, soon, after what was given to send() and post() before.
   void post(std::function<void()> work);
+  /// Closes the connection to a rank whose messages cannot be used, as if it were lost. On the thread of the
+  /// links.
+  void give_up(int peer, const std::string& reason);
   /// Calls `work` on the thread of the links every so often, until it returns false.
   void repeat(std::chrono::milliseconds period, std::function<bool()> work);
   /// Sends what was given to send(), says goodbye, and ends the thread. Not collective.

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "links/connect.hpp"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netinet/tcp.h>
 
+#include <algorithm>
 #include <array>
 #include <asio/connect.hpp>
+#include <asio/ip/v6_only.hpp>
 #include <asio/read.hpp>
 #include <asio/write.hpp>
 #include <chrono>
-#include <cstdlib>
-#include <optional>
+#include <memory>
+#include <numeric>
 #include <random>
 #include <sstream>
 
@@ -28,7 +27,7 @@ using asio::ip::tcp;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
 
-constexpr seconds kPerAddress{5}, kForAll{60};
+constexpr seconds kPerAddress{3}, kForAll{60};
 constexpr std::size_t kTokenBytes = 32;
 
 /// What a connection begins with: which run it belongs to, and who calls.
@@ -62,28 +61,6 @@ struct Place {
   }
 };
 
-bool is_wanted(const ifaddrs& interface) {
-  if (interface.ifa_addr == nullptr || interface.ifa_addr->sa_family != AF_INET) return false;
-  const char* chosen = std::getenv("GLOO_SOCKET_IFNAME");
-  if (chosen != nullptr) return std::string(chosen) == interface.ifa_name;
-  return (interface.ifa_flags & IFF_UP) != 0 && (interface.ifa_flags & IFF_LOOPBACK) == 0;
-}
-
-std::vector<std::string> own_addresses() {
-  std::vector<std::string> found;
-  ifaddrs* first = nullptr;
-  if (getifaddrs(&first) != 0) return found;
-  for (const ifaddrs* interface = first; interface != nullptr; interface = interface->ifa_next) {
-    if (!is_wanted(*interface)) continue;
-    std::array<char, INET_ADDRSTRLEN> text{};
-    const auto* address = reinterpret_cast<const sockaddr_in*>(interface->ifa_addr);
-    inet_ntop(AF_INET, &address->sin_addr, text.data(), text.size());
-    found.emplace_back(text.data());
-  }
-  freeifaddrs(first);
-  return found;
-}
-
 std::string random_token() {
   std::random_device random;
   std::string token;
@@ -91,7 +68,8 @@ std::string random_token() {
   return token;
 }
 
-/// A broken network is noticed within ten seconds, and small messages are sent at once.
+/// A network that breaks while nothing is on its way is noticed within ten seconds, and small messages are
+/// sent at once.
 void prepare(tcp::socket& socket) {
   socket.set_option(tcp::no_delay(true));
   socket.set_option(asio::socket_base::keep_alive(true));
@@ -101,34 +79,67 @@ void prepare(tcp::socket& socket) {
   set(TCP_KEEPIDLE, 3);
   set(TCP_KEEPINTVL, 2);
   set(TCP_KEEPCNT, 3);
-  set(TCP_USER_TIMEOUT, 9000);
+}
+
+/// A port for IPv4 and IPv6, or for IPv4 where the kernel has nothing else; for this host only if all ranks
+/// are here.
+tcp::acceptor listen(asio::io_context& context, bool one_host) {
+  if (one_host) return {context, tcp::endpoint(asio::ip::address_v4::loopback(), 0)};
+  tcp::acceptor both(context);
+  asio::error_code failed;
+  both.open(tcp::v6(), failed);
+  if (!failed) both.set_option(asio::ip::v6_only(false), failed);
+  if (!failed) both.bind({tcp::v6(), 0}, failed);
+  if (failed) return {context, tcp::endpoint(tcp::v4(), 0)};
+  both.listen();
+  return both;
 }
 
 class Connector {
  public:
   Connector(asio::io_context& context, const Communicator& communicator)
       : context_(context),
-        acceptor_(context, tcp::endpoint(tcp::v4(), 0)),
+        acceptor_(context),
         rank_(communicator.rank()),
+        missing_(communicator.size() - communicator.rank() - 1),
         deadline_(steady_clock::now() + kForAll) {
+    const std::vector<std::string> networks = communicator.all_gather(network_identity());
+    const bool one_host = std::ranges::count(networks, networks.front()) == std::ssize(networks);
+    communicator.together([&] { acceptor_ = listen(context, one_host); });
     const Place own{.host = host_name(),
                     .network = network_identity(),
                     .token = random_token(),
                     .port = acceptor_.local_endpoint().port(),
-                    .addresses = own_addresses()};
+                    .addresses = network_addresses()};
     for (const std::string& text : communicator.all_gather(own.text())) places_.push_back(Place::parse(text));
     for (std::size_t r = 0; r < places_.size(); ++r) sockets_.emplace_back(context);
+    accept_next();
   }
+  ~Connector() {
+    asio::error_code ignored;
+    acceptor_.close(ignored);
+    for (const std::shared_ptr<Guest>& guest : guests_) guest->socket.close(ignored);
+    context_.restart();
+    context_.poll();  // so that no handler is left
+  }
+  Connector(const Connector&) = delete;
+  Connector& operator=(const Connector&) = delete;
 
   std::vector<tcp::socket> connect() {
     for (int peer = 0; peer < rank_; ++peer) call(peer);
-    for (auto left = static_cast<int>(places_.size()) - rank_ - 1; left > 0; --left) accept_one();
+    await_callers();
     for (std::size_t r = 0; r < sockets_.size(); ++r)
       if (static_cast<int>(r) != rank_) prepare(sockets_[r]);
     return std::move(sockets_);
   }
 
  private:
+  /// Who has connected, until its greeting has come.
+  struct Guest {
+    tcp::socket socket;
+    Greeting greeting{};
+  };
+
   const Place& place(int rank) const { return places_[static_cast<std::size_t>(rank)]; }
 
   /// Runs what was begun until it is done; returns whether it was in time.
@@ -151,7 +162,8 @@ class Connector {
     if (!finish(done, patience)) {
       asio::error_code ignored;
       socket.close(ignored);
-      finish(done, seconds(1));
+      // Past the deadline, too: the handler must not outlive what it refers to.
+      while (!done) context_.run_one();
       return false;
     }
     return !result;
@@ -172,64 +184,81 @@ class Connector {
                     [&](auto handler) { asio::async_read(socket, asio::buffer(&answer, 1), handler); });
   }
 
+  /// The interface that led to a peer before comes first: another one may swallow packets, and each try of it
+  /// takes seconds.
   void call(int peer) {
     const bool one_host = place(peer).network == place(rank_).network;
     const std::vector<std::string> loopback{"127.0.0.1"};
-    for (const std::string& address : one_host ? loopback : place(peer).addresses) {
+    const std::vector<std::string>& addresses = one_host ? loopback : place(peer).addresses;
+    std::vector<std::size_t> order(addresses.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::ranges::stable_partition(order, [this](std::size_t each) { return each == worked_; });
+    for (const std::size_t each : order) {
       tcp::socket socket(context_);
-      if (!try_address(socket, peer, address)) continue;
+      if (!try_address(socket, peer, addresses[each])) continue;
       sockets_[static_cast<std::size_t>(peer)] = std::move(socket);
+      if (!one_host) worked_ = each;
       return;
     }
     throw CommError(
         fmt::format("rank {} (host {}) could not connect to rank {} (host {}) at any of its {} addresses",
-                    rank_, place(rank_).host, peer, place(peer).host, place(peer).addresses.size()),
-        "Between hosts, GLOO_SOCKET_IFNAME names the network interface to use; is a firewall in the way?");
+                    rank_, place(rank_).host, peer, place(peer).host, addresses.size()),
+        "Between hosts, GLOO_SOCKET_IFNAME names the network interfaces to use; is a firewall in the way?");
   }
 
-  /// Strangers are sent away.
-  void accept_one() {
-    for (;;) {
-      tcp::socket socket(context_);
-      bool done = false;
-      acceptor_.async_accept(socket, [&](const asio::error_code& code) { done = !code; });
-      if (!finish(done, kForAll)) {
-        acceptor_.close();
-        context_.restart();
-        context_.poll();
-        throw CommError(fmt::format("rank {} (host {}) was not called by all ranks above it within {} s",
-                                    rank_, place(rank_).host, kForAll.count()));
-      }
-      if (const auto caller = read_greeting(socket)) {
-        sockets_[static_cast<std::size_t>(*caller)] = std::move(socket);
-        return;
-      }
-    }
-  }
-
-  std::optional<int> read_greeting(tcp::socket& socket) {
-    Greeting greeting{};
-    const bool read = complete(socket, kPerAddress, [&](auto handler) {
-      asio::async_read(socket, asio::buffer(&greeting, sizeof(greeting)), handler);
+  /// While this rank calls others, too. A stranger that says nothing delays nobody.
+  void accept_next() {
+    acceptor_.async_accept([this](const asio::error_code& code, tcp::socket socket) {
+      if (!acceptor_.is_open() || (code && code != asio::error::connection_aborted)) return;
+      if (!code) receive(std::make_shared<Guest>(Guest{.socket = std::move(socket)}));
+      accept_next();
     });
-    const auto caller = static_cast<int>(greeting.rank);
-    const std::string_view token(greeting.token.data(), kTokenBytes);
-    if (!read || token != place(rank_).token || caller <= rank_ ||
-        caller >= static_cast<int>(places_.size()) || sockets_[static_cast<std::size_t>(caller)].is_open())
-      return std::nullopt;
+  }
+
+  void receive(const std::shared_ptr<Guest>& guest) {
+    guests_.push_back(guest);
+    asio::async_read(guest->socket, asio::buffer(&guest->greeting, sizeof(guest->greeting)),
+                     [this, guest](const asio::error_code& code, std::size_t) {
+                       asio::error_code ignored;
+                       if (code || !admit(*guest)) guest->socket.close(ignored);
+                       std::erase(guests_, guest);
+                     });
+  }
+
+  /// Returns whether it belongs to this run, and is expected.
+  bool admit(Guest& guest) {
+    const auto caller = static_cast<int>(guest.greeting.rank);
+    const std::string_view token(guest.greeting.token.data(), kTokenBytes);
+    if (token != place(rank_).token || caller <= rank_ || caller >= static_cast<int>(places_.size()) ||
+        sockets_[static_cast<std::size_t>(caller)].is_open())
+      return false;
     const char answer = 1;
     asio::error_code failed;
-    asio::write(socket, asio::buffer(&answer, 1), failed);
-    if (failed) return std::nullopt;
-    return caller;
+    asio::write(guest.socket, asio::buffer(&answer, 1), failed);
+    if (failed) return false;
+    sockets_[static_cast<std::size_t>(caller)] = std::move(guest.socket);
+    --missing_;
+    return true;
+  }
+
+  void await_callers() {
+    context_.restart();
+    while (missing_ > 0 && context_.run_one_until(deadline_) != 0) {
+    }
+    if (missing_ == 0) return;
+    throw CommError(fmt::format("rank {} (host {}) was not called by all ranks above it within {} s", rank_,
+                                place(rank_).host, kForAll.count()));
   }
 
   asio::io_context& context_;
   tcp::acceptor acceptor_;
   const int rank_;
+  int missing_;             // ranks that will call this one
+  std::size_t worked_ = 0;  // which of a peer's addresses led there
   const steady_clock::time_point deadline_;
   std::vector<Place> places_;
   std::vector<tcp::socket> sockets_;
+  std::vector<std::shared_ptr<Guest>> guests_;
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "strata/comm/message_links.hpp"
 
 #include <fmt/format.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -91,6 +92,32 @@ class Link {
     if (outgoing_.size() == 1) write_next();
   }
   bool is_done() const { return lost_ || (leaving_ && outgoing_.empty()); }
+
+  /// Gives the peer up if its host has acknowledged nothing for ten seconds, although TCP has sent it data or
+  /// asked for room several times: the network is broken. A host acknowledges also for a process that is
+  /// stopped or reads nothing, so that no such process is given up, which TCP_USER_TIMEOUT would do.
+  /// Called every second.
+  void check_network() {
+    constexpr std::uint32_t kSilenceMs = 9000, kTries = 3;
+    if (lost_) return;
+    tcp_info info{};
+    socklen_t bytes = sizeof(info);
+    if (getsockopt(socket_.native_handle(), IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return;
+    const auto acknowledged = steady_clock::now() - std::chrono::milliseconds(info.tcpi_last_ack_recv);
+    if (acknowledged > acknowledged_ + std::chrono::milliseconds(100)) {
+      acknowledged_ = acknowledged;
+      retransmits_heard_ = info.tcpi_total_retrans;
+    }
+    const bool asks_in_vain =
+        info.tcpi_probes >= kTries || info.tcpi_total_retrans - retransmits_heard_ >= kTries;
+    if (info.tcpi_last_ack_recv >= kSilenceMs && asks_in_vain) give_up("its host does not answer any more");
+  }
+  /// As if the connection were lost.
+  void give_up(const std::string& reason) {
+    if (std::exchange(lost_, true)) return;
+    close();
+    if (!leaving_) receiver_->lost(peer_, reason);
+  }
   void close() {
     const std::lock_guard lock(mutex_);
     is_open_ = false;
@@ -154,7 +181,7 @@ class Link {
     asio::async_write(socket_, parts, [this](const asio::error_code& code, std::size_t) {
       if (code) {
         outgoing_.clear();
-        return lose(code.message());
+        return give_up(code.message());
       }
       outgoing_.pop_front();
       {
@@ -166,23 +193,23 @@ class Link {
   }
 
   void read_frame() {
-    asio::async_read(socket_, asio::buffer(&frame_, sizeof(frame_)),
-                     [this](const asio::error_code& code, std::size_t) {
-                       if (code) return lose(code.message());
-                       if (frame_.magic == kGoodbye) return lose({});
-                       if (frame_.magic != kMagic) return lose("it sent what is no message");
-                       try {
-                         head_.resize(frame_.head_bytes);
-                       } catch (const std::bad_alloc&) {
-                         return lose(fmt::format("no memory for its message of {} bytes", frame_.head_bytes));
-                       }
-                       read_head();
-                     });
+    asio::async_read(
+        socket_, asio::buffer(&frame_, sizeof(frame_)), [this](const asio::error_code& code, std::size_t) {
+          if (code) return give_up(code.message());
+          if (frame_.magic == kGoodbye) return give_up({});
+          if (frame_.magic != kMagic) return give_up("it sent what is no message");
+          try {
+            head_.resize(frame_.head_bytes);
+          } catch (const std::bad_alloc&) {
+            return give_up(fmt::format("no memory for its message of {} bytes", frame_.head_bytes));
+          }
+          read_head();
+        });
   }
 
   void read_head() {
     asio::async_read(socket_, asio::buffer(head_), [this](const asio::error_code& code, std::size_t) {
-      if (code) return lose(code.message());
+      if (code) return give_up(code.message());
       land();
     });
   }
@@ -199,7 +226,7 @@ class Link {
     std::vector<asio::mutable_buffer> buffers;
     for (const auto& span : landing_.bulk) buffers.emplace_back(span.data(), span.size());
     asio::async_read(socket_, buffers, [this](const asio::error_code& code, std::size_t) {
-      if (code) return lose(code.message());
+      if (code) return give_up(code.message());
       deliver_in_time();
     });
   }
@@ -209,7 +236,7 @@ class Link {
     dropped_.resize(std::min<std::uint64_t>(left, 1 << 20));
     asio::async_read(socket_, asio::buffer(dropped_),
                      [this, left](const asio::error_code& code, std::size_t bytes) {
-                       if (code) return lose(code.message());
+                       if (code) return give_up(code.message());
                        drop_bulk(left - bytes);
                      });
   }
@@ -227,16 +254,10 @@ class Link {
     try {
       receiver_->arrived(peer_, std::move(head_), std::exchange(landing_, {}).memory);
     } catch (const std::exception& error) {
-      return lose(error.what());
+      return give_up(error.what());
     }
     head_.clear();
     read_frame();
-  }
-
-  void lose(const std::string& reason) {
-    if (std::exchange(lost_, true)) return;
-    close();
-    if (!leaving_) receiver_->lost(peer_, reason);
   }
 
   tcp::socket socket_;
@@ -249,7 +270,9 @@ class Link {
   MessageLinks::Receiver* receiver_ = nullptr;
   std::function<void()> stay_awake_;
   bool lost_ = false, leaving_ = false;
-  std::deque<Outgoing> outgoing_;  // the first is being written
+  steady_clock::time_point acknowledged_;  // the last time that check_network() has seen
+  std::uint32_t retransmits_heard_ = 0;    // those before that
+  std::deque<Outgoing> outgoing_;          // the first is being written
   Frame frame_;
   std::string head_;
   Landing landing_;
@@ -302,10 +325,23 @@ struct MessageLinks::State {
   }
 
   void send(int peer, Message message) {
+    if (is_over()) return;
     Link& link = *links[static_cast<std::size_t>(peer)];
     link.send_from_any_thread(std::move(message), [&](Message rest, std::size_t written) {
       in_order([&link, written, sent = std::move(rest)]() mutable { link.send(std::move(sent), written); });
     });
+  }
+
+  bool is_over() {
+    const std::lock_guard lock(mutex);
+    return over;
+  }
+  /// After the thread: what is posted now or was posted late is dropped, for it may keep the links' owner.
+  void finish() {
+    std::deque<std::function<void()>> dropped;  // without the lock
+    const std::lock_guard lock(mutex);
+    over = true;
+    dropped.swap(waiting);
   }
 
   void drain() {
@@ -339,7 +375,8 @@ struct MessageLinks::State {
     context.stop();
   }
 
-  std::mutex mutex;  // of `waiting` and `is_draining`; taken with that of a link held, never the other way
+  // Of `waiting`, `is_draining` and `over`; taken with that of a link held, never the other way.
+  std::mutex mutex;
   asio::io_context context{1};
   asio::executor_work_guard<asio::io_context::executor_type> work;
   std::vector<std::unique_ptr<Link>> links;  // null for this rank
@@ -348,6 +385,7 @@ struct MessageLinks::State {
   bool ending = false;  // of the thread
   std::deque<std::function<void()>> waiting;
   bool is_draining = false;
+  bool over = false;
   std::thread thread;
 };
 
@@ -358,13 +396,24 @@ MessageLinks::~MessageLinks() { close(); }
 void MessageLinks::start(Receiver& receiver) {
   for (const auto& link : state_->links)
     if (link) link->start(receiver, [state = state_.get()] { state->stay_awake(); });
+  repeat(std::chrono::seconds(1), [state = state_.get()] {
+    for (const auto& link : state->links)
+      if (link) link->check_network();
+    return true;
+  });
   state_->context.restart();
   state_->thread = std::thread([state = state_.get()] { state->run(); });
 }
 
 void MessageLinks::send(int peer, Message message) { state_->send(peer, std::move(message)); }
 
-void MessageLinks::post(std::function<void()> work) { state_->in_order(std::move(work)); }
+void MessageLinks::post(std::function<void()> work) {
+  if (!state_->is_over()) state_->in_order(std::move(work));
+}
+
+void MessageLinks::give_up(int peer, const std::string& reason) {
+  state_->links[static_cast<std::size_t>(peer)]->give_up(reason);
+}
 
 void MessageLinks::repeat(std::chrono::milliseconds period, std::function<bool()> work) {
   state_->repeat(period, std::make_shared<std::function<bool()>>(std::move(work)));
@@ -379,6 +428,7 @@ void MessageLinks::close() {
     state->leave(kPatienceMs);
   });
   state_->thread.join();
+  state_->finish();
 }
 
 }  // namespace strata::comm

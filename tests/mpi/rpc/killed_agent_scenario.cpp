@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// usage: killed_agent_scenario idle|call|transfer|network_transfer|backward|shutdown|stopped
+// usage: killed_agent_scenario idle|call|transfer|network_transfer|backward|shutdown|stopped|paused
 //        killed_agent_scenario link FILE
 // The last of three ranks is killed while it waits, while it runs a call of rank 0, while tensors of rank
 // 0 are on their way to it, from GPU to GPU if there are any, within a machine or between virtual machines,
 // or in the backward passes of calls that reached it from rank 0 and through rank 1; or it is killed or
-// stopped while the others wait in shutdown(). Or nobody is killed, and somebody else unplugs its host once
-// FILE is there. Ranks 0 and 1 hear of it within ten seconds, and go on with each other unless they end.
+// stopped while the others wait in shutdown(). Or it is stopped for longer than a broken network is given,
+// while more is on its way to it than its host takes, and then answers. Or nobody is killed, and somebody
+// else unplugs its host once FILE is there. Ranks 0 and 1 hear of it within ten seconds, and go on with each
+// other unless they end.
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <fmt/format.h>
@@ -40,6 +42,7 @@ std::atomic<bool>& finished() {
   static std::atomic<bool> flag{false};
   return flag;
 }
+int own_process() { return static_cast<int>(getpid()); }
 int finish() {
   finished() = true;
   return 0;
@@ -182,6 +185,21 @@ void call_until_lost(Agent& agent, const std::string& peer) {
   }
 }
 
+/// The last rank reads nothing for a while, and is not lost.
+void pause_one(Agent& agent) {
+  const int process = agent.sync("worker2", &own_process);
+  ::kill(process, SIGSTOP);
+  const at::Tensor ones = at::full({std::int64_t{8} << 20}, 1, at::kLong);  // 64 MiB
+  strata::rpc::Future<std::int64_t> total = agent.async("worker2", &sum, ones);
+  std::this_thread::sleep_for(std::chrono::seconds(13));
+  const bool waits = !total.is_done();
+  ::kill(process, SIGCONT);
+  fmt::print("worker2 was {}, and sums {}\n", waits ? "waited for" : "lost", total.wait());
+  std::fflush(stdout);
+  agent.async("worker1", &finish);
+  agent.sync("worker2", &finish);
+}
+
 /// The host of the last rank is unplugged.
 void lose_link(Agent& agent, const std::string& file) {
   if (agent.rank() == 0) std::ofstream(file) << "started\n";
@@ -210,10 +228,12 @@ int main(int argc, char** argv) {
       .function("die_on_the_way_back", &die_on_the_way_back)
       .function("pass_on", &pass_on)
       .function("sum", &sum)
+      .function("own_process", &own_process)
       .function("finish", &finish);
   strata::rpc::Options options{
       .threads = 2, .landing_bytes = 1 << 20, .ranks_per_machine = when == "network_transfer" ? 1 : 0};
   if (when == "link" || when == "stopped") options.timeout = std::chrono::seconds(5);
+  if (when == "paused") options.channels = {strata::rpc::Channel::tcp};
   const int gpus = strata::cuda::device_count();
   if (world.rank() == 0 && gpus > 0)
     for (int peer = 1; peer < world.size(); ++peer)
@@ -226,6 +246,8 @@ int main(int argc, char** argv) {
   }
   if (when == "link") {
     lose_link(agent, argv[2]);
+  } else if (world.rank() == 0 && when == "paused") {
+    pause_one(agent);
   } else if (world.rank() == 0) {
     talk(agent, when);
   }

@@ -4,14 +4,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "strata/comm/process_identity.hpp"
 #include "strata/comm/ranks.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::comm {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
 using Compute = TopologyOptions::Compute;
 
 /// A rank on the host whose lowest world rank is `leader`.
@@ -101,6 +105,15 @@ TEST(Arrange, UsesTheCpuWhereAHostHasNoGpuOrIsAskedTo) {
   const Topology cpu = arrange({on_host(0, {"a"}, {.compute = Compute::cpu})});
   EXPECT_FALSE(cpu.ranks[0].device.is_cuda());
   EXPECT_EQ(cpu.ranks[0].gpu_uuid, "");
+}
+
+TEST(NetworkAddresses, AreThoseOfTheInterfacesThatAUserLists) {
+  setenv("GLOO_SOCKET_IFNAME", "nothing,lo", 1);
+  EXPECT_THAT(network_addresses(), Contains("127.0.0.1"));
+  setenv("GLOO_SOCKET_IFNAME", "nothing", 1);
+  EXPECT_THAT(network_addresses(), IsEmpty());
+  unsetenv("GLOO_SOCKET_IFNAME");
+  EXPECT_THAT(network_addresses(), Not(Contains("127.0.0.1")));
 }
 
 TEST(Arrange, TellsHostsOfOneNameApart) {

@@ -185,14 +185,20 @@ ContextId Core::begin_context() {
   return contexts_.begin();
 }
 
-void Core::end_context(const ContextId& id) noexcept {
-  contexts_.end(id);
+void Core::end_context(const ContextId& id) noexcept try {
+  forget(id, rank());
+} catch (const std::exception& error) {  // no memory; the others keep it until this rank's agent ends
+  spdlog::warn("rpc: {}: the end of an autograd context was not told: {}", describe(rank()), error.what());
+}
+
+void Core::forget(const ContextId& id, int from) {
+  const std::set<int> peers = contexts_.end(id);
   {
     const std::lock_guard lock(mutex_);
     if (closed_) return;
   }
-  for (int to = 0; to < size(); ++to)
-    if (to != rank()) send(to, {.kind = Kind::forget, .context = id});
+  for (const int to : peers)
+    if (to != from) send(to, {.kind = Kind::forget, .context = id});
 }
 
 void Core::dispatch(int from, Head head, Parcel parcel) {
@@ -221,7 +227,7 @@ void Core::dispatch(int from, Head head, Parcel parcel) {
       leave(head.target, from, head.fork);
       break;
     case Kind::forget:
-      contexts_.end(head.context);
+      forget(head.context, from);
       break;
     case Kind::piece:
     case Kind::emptied:

@@ -247,7 +247,7 @@ class Core final : public comm::MessageLinks::Receiver, public std::enable_share
   ContextId begin_context();  ///< CommError after the end
   /// Of a parcel from another rank: its tensors that require gradients become leaves of its context.
   Unpacking unpacking(Parcel parcel, int from, bool by_answer);
-  void end_context(const ContextId& id) noexcept;  ///< on all ranks
+  void end_context(const ContextId& id) noexcept;  ///< on all ranks that have a part in it
 
   void shutdown(const std::function<void()>& drop_handles);  ///< graceful; see rest.cpp
   void end(bool waits);                                      ///< the links and threads
@@ -282,6 +282,9 @@ class Core final : public comm::MessageLinks::Receiver, public std::enable_share
   void join_context(int to, Head& head, const Parcel& parcel);
   TensorHead load(int to, TensorPiece& piece, comm::MessageLinks::Message& message);
   void land_on_gpu(int peer, Arrival& arrival, std::size_t place);
+  /// Ends it here, and on the ranks that this one has taken it to, except for the one that it heard it from.
+  void forget(const ContextId& id, int from);
+
   void send(int to, Head head, Parcel parcel = {});
   void check_ranks(const Head& head) const;
   std::string unreadable(int peer, const std::exception& error) const;  ///< warns of it, too

@@ -115,6 +115,11 @@ void Core::join_context(int to, Head& head, const Parcel& parcel) {
   if (!is_request(head.kind) && head.kind != Kind::answer) return;
   head.context = current_context(*this);
   if (!head.context || to == rank()) return;
+  // What ended on this rank goes nowhere any more: nobody would end it there.
+  if (is_request(head.kind) && !contexts_.add_peer(head.context, to)) {
+    head.context = {};
+    return;
+  }
   std::vector<at::Tensor> sources;
   for (const TensorPiece& piece : parcel.tensors)
     if (piece.source.defined()) sources.push_back(piece.source);

@@ -242,6 +242,15 @@ class Gradients(unittest.TestCase):
         for mine, its in zip(whole.parameters(), found[0] + found[1]):
             self.assertTrue(torch.equal(mine.grad, its))
 
+    def test_concern_only_ranks_that_were_called(self):
+        layer = rpc.remote("worker1", Layer, args=(3,))
+        layer.rpc_sync().forward(torch.ones(1, 5))
+        before = rpc.rpc_sync("worker2", rpc.traffic)["tcp"].received_messages
+        for _ in range(30):
+            with autograd.context():
+                layer.rpc_sync().forward(torch.ones(1, 5))
+        self.assertLess(rpc.rpc_sync("worker2", rpc.traffic)["tcp"].received_messages - before, 10)
+
     def test_of_no_context_are_refused(self):
         layer = rpc.remote("worker1", Layer, args=(4,))
         optimizer = rpc.DistributedOptimizer(torch.optim.SGD, layer.rpc_sync().parameter_rrefs(), lr=0.1)

@@ -49,14 +49,21 @@ PassNumber Contexts::next_pass() {
   return {.starter = rank_, .number = next_pass_++};
 }
 
-void Contexts::end(const ContextId& id) {
+bool Contexts::add_peer(const ContextId& id, int rank) {
+  const std::lock_guard lock(mutex_);
+  if (is_among_ended(id)) return false;
+  peers_[id].insert(rank);
+  return true;
+}
+
+std::set<int> Contexts::end(const ContextId& id) {
   std::shared_ptr<ContextState> last;  // whose tensors are freed without the lock
+  std::set<int> peers;
   const std::lock_guard lock(mutex_);
   ended_[id.creator].add(id.number);
-  const auto found = known_.find(id);
-  if (found == known_.end()) return;
-  last = std::move(found->second);
-  known_.erase(found);
+  if (const auto noted = peers_.extract(id)) peers = std::move(noted.mapped());
+  if (const auto known = known_.extract(id)) last = std::move(known.mapped());
+  return peers;
 }
 
 bool Contexts::has_ended(const ContextId& id) const {
@@ -73,6 +80,7 @@ void Contexts::end_all_of(int creator) {
   std::map<ContextId, std::shared_ptr<ContextState>> last;
   const std::lock_guard lock(mutex_);
   ended_[creator].below = std::numeric_limits<std::uint64_t>::max();
+  std::erase_if(peers_, [creator](const auto& each) { return each.first.creator == creator; });
   for (auto each = known_.begin(); each != known_.end();) {
     const auto next = std::next(each);
     if (each->first.creator == creator) last.insert(known_.extract(each));
@@ -112,6 +120,7 @@ ParameterLock::~ParameterLock() { core_->contexts().unlock(parameters_); }
 void Contexts::Ended::add(std::uint64_t number) {
   if (number >= below) others.insert(number);
   while (others.erase(below) > 0) ++below;
+  if (others.size() > kMostOthers) others.erase(others.begin());
 }
 
 ContextId current_context(const Core& core) {

@@ -113,7 +113,10 @@ class Contexts {
   std::shared_ptr<ContextState> find(const ContextId& id) const;
   std::uint64_t next_link();
   PassNumber next_pass();
-  void end(const ContextId& id);
+  /// Notes that this rank calls another one for the context; false if the context has ended.
+  bool add_peer(const ContextId& id, int rank);
+  /// Returns the ranks that add_peer() has noted.
+  std::set<int> end(const ContextId& id);
   void end_all_of(int creator);
   bool has_ended(const ContextId& id) const;  ///< so far as this rank knows
   std::size_t size() const;
@@ -123,7 +126,10 @@ class Contexts {
 
  private:
   /// Which contexts of a rank have ended: those below a number, and some more.
+  /// A rank hears only of those that it has a part in, so the oldest of many are dropped: none of their
+  /// messages is still on its way.
   struct Ended {
+    static constexpr std::size_t kMostOthers = 4096;
     std::uint64_t below = 1;
     std::set<std::uint64_t> others;
     bool contains(std::uint64_t number) const { return number < below || others.contains(number); }
@@ -135,6 +141,7 @@ class Contexts {
   mutable std::mutex mutex_;
   std::uint64_t next_context_ = 1, next_link_ = 1, next_pass_ = 1;
   std::map<ContextId, std::shared_ptr<ContextState>> known_;
+  std::map<ContextId, std::set<int>> peers_;
   std::map<int, Ended> ended_;
   std::condition_variable unlocked_;
   std::unordered_set<const at::TensorImpl*> locked_;

@@ -8,46 +8,57 @@
 namespace strata::python {
 namespace {
 
-/// As long as a signal may wait.
-constexpr std::chrono::milliseconds kPatience{100};
-
-bool ends_within(const std::future<void>& done, std::chrono::milliseconds patience) {
+bool ends_within(const std::shared_future<void>& done, std::chrono::milliseconds patience) {
   const nb::gil_scoped_release guard;
   return done.wait_for(patience) == std::future_status::ready;
 }
 
-/// Between the waits Python's signal handlers run.
-void await(const std::future<void>& done) {
-  while (!ends_within(done, kPatience))
-    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+void await(const std::shared_future<void>& done) {
+  for (Interruptible::Wait wait; !ends_within(done, Interruptible::Wait::kPiece);) wait.go_on();
+}
+
+std::function<void(std::chrono::seconds)>& watch() {
+  static auto& watch = *new std::function<void(std::chrono::seconds)>;
+  return watch;
 }
 
 }  // namespace
 
+void Interruptible::Wait::go_on() {
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+  constexpr std::int64_t kPerSecond = std::chrono::seconds(1) / kPiece;
+  if (++pieces_ % kPerSecond == 0 && watch()) watch()(std::chrono::seconds(pieces_ / kPerSecond));
+}
+
+void Interruptible::Wait::on_second(std::function<void(std::chrono::seconds)> other) {
+  watch() = std::move(other);
+}
+
 /// What a signal left at work.
 struct Interruptible::Left {
   std::shared_ptr<Interruptible> work;
-  std::future<void> done;
+  std::shared_future<void> done;
 };
 
-/// Never freed, because its thread may be at work when everything else ends.
-std::shared_ptr<Interruptible::Left>& Interruptible::left() {
-  static auto& left = *new std::shared_ptr<Left>;
+/// Of all threads; read and changed with the GIL only, which waits give up. Never freed, because its threads
+/// may be at work when everything else ends.
+std::vector<std::shared_ptr<Interruptible::Left>>& Interruptible::left() {
+  static auto& left = *new std::vector<std::shared_ptr<Left>>;
   return left;
 }
 
 void Interruptible::finish_left() {
-  // Several of Python's threads may wait for the same work.
-  const std::shared_ptr<Left> waited_for = left();
-  if (!waited_for) return;
-  await(waited_for->done);
-  if (left() == waited_for) left().reset();
+  while (!left().empty()) {
+    const std::shared_ptr<Left> first = left().front();
+    await(first->done);
+    std::erase(left(), first);
+  }
 }
 
 void Interruptible::run(std::shared_ptr<Interruptible> work) {
   finish_left();
   std::promise<void> ended;
-  std::future<void> done = ended.get_future();
+  const std::shared_future<void> done = ended.get_future().share();
   std::thread([raw = work.get(), ended = std::move(ended)]() mutable {
     raw->call();
     ended.set_value();
@@ -55,16 +66,19 @@ void Interruptible::run(std::shared_ptr<Interruptible> work) {
   try {
     await(done);
   } catch (...) {
-    left() = std::make_shared<Left>(Left{.work = std::move(work), .done = std::move(done)});
+    left().push_back(std::make_shared<Left>(Left{.work = std::move(work), .done = done}));
     throw;
   }
 }
 
 bool Interruptible::await_left(int milliseconds) {
-  const std::shared_ptr<Left> waited_for = left();
-  if (!waited_for) return true;
-  if (!ends_within(waited_for->done, std::chrono::milliseconds(milliseconds))) return false;
-  left().reset();
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
+  while (!left().empty()) {
+    const std::shared_ptr<Left> first = left().front();
+    const auto rest = end - std::chrono::steady_clock::now();
+    if (!ends_within(first->done, std::chrono::duration_cast<std::chrono::milliseconds>(rest))) return false;
+    std::erase(left(), first);
+  }
   return true;
 }
 

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <chrono>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "bindings.hpp"
 #include "strata/cuda/device.hpp"
@@ -26,12 +29,26 @@ class Interruptible {
   /// Whether no work is left behind, be it after so long. Called with the GIL.
   static bool await_left(int milliseconds);
 
+  /// A call that waits, for others or for long work, in pieces of kPiece.
+  class Wait {
+   public:
+    static constexpr std::chrono::milliseconds kPiece{100};  ///< as long as a signal may wait
+    /// Between pieces, with the GIL: runs Python's signal handlers, whose exceptions it throws, and about
+    /// once per second what on_second() was given.
+    void go_on();
+    /// `watch` is called with the time that a call has waited.
+    static void on_second(std::function<void(std::chrono::seconds)> watch);
+
+   private:
+    std::int64_t pieces_ = 0;
+  };
+
  protected:
   virtual void call() = 0;
 
  private:
   struct Left;
-  static std::shared_ptr<Left>& left();  // read and written with the GIL; null: none
+  static std::vector<std::shared_ptr<Left>>& left();
 };
 
 /// What `function` returns or throws. It runs without the GIL on a thread whose GPU is `device`, and owns all

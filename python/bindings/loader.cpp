@@ -29,9 +29,6 @@ using loader::NodeLoader;
 using loader::NodeLoaderOptions;
 using NoGil = nb::call_guard<nb::gil_scoped_release>;
 
-/// As long as a signal may wait.
-constexpr std::chrono::milliseconds kPatience{100};
-
 /// Ends without the interpreter's lock, which a chooser on a thread of the owned one may be waiting for.
 template <typename Owned>
 struct Unlocked {
@@ -105,12 +102,10 @@ std::shared_ptr<NodeBatch> sample(NeighborSampler& sampler, const HostIdArray& n
 std::shared_ptr<NodeBatch> next(OpenLoader& open, std::uintptr_t stream) {
   Interruptible::finish_left();
   NodeLoader& loader = *open.owned;
-  for (bool ready = false; !ready;) {
-    {
-      const nb::gil_scoped_release guard;
-      ready = loader.wait_for(kPatience);
-    }
-    if (PyErr_CheckSignals() != 0) throw nb::python_error();
+  Interruptible::Wait wait;
+  for (bool ready = false; !ready; wait.go_on()) {
+    const nb::gil_scoped_release guard;
+    ready = loader.wait_for(Interruptible::Wait::kPiece);
   }
   const nb::gil_scoped_release guard;
   return std::const_pointer_cast<NodeBatch>(loader.next(borrow_stream(loader.device(), stream)));

@@ -5,18 +5,51 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+#include <unistd.h>
 
+#include <charconv>
 #include <chrono>
+#include <cstdio>
 #include <optional>
 
 #include "backend_capsule.hpp"
 #include "bindings.hpp"
 #include "interruptible.hpp"
+#include "strata/comm/process_identity.hpp"
 #include "strata/util/enum_names.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/log.hpp"
 
 namespace strata::python {
+
+std::optional<bool> Process::part(std::chrono::milliseconds patience) {
+  const std::chrono::milliseconds ages = std::chrono::hours(24 * 365);
+  if (!parting.valid()) {
+    end_notices->send();
+    parting = std::async(std::launch::async, [this, ages] {
+                return farewell->meet(false, ages).has_value();
+              }).share();
+  }
+  if (parting.wait_for(patience) != std::future_status::ready) return std::nullopt;
+  return parting.get();
+}
+
+void Process::end_if_left_alone(std::chrono::seconds waited) {
+  constexpr std::chrono::seconds kPatience{20};
+  if (waited < kPatience || parting.valid() || !end_notices) return;
+  const std::optional<int> left = end_notices->received();
+  if (!left) return;
+  fmt::print(
+      stderr,
+      "strata: rank {} (host {}) has waited for {} s in one call, and the program of rank {} has ended. "
+      "The run is ended.\n  Let all ranks make the same calls: what one rank does by itself comes after "
+      "the last of them.\n",
+      world->rank(), world->host(), waited.count(), *left);
+  std::fflush(stderr);
+  world->abort(1);
+}
+
 namespace {
 
 using namespace nb::literals;
@@ -42,14 +75,98 @@ std::shared_ptr<comm::Backend> backend_of(const nb::object& capsule) {
                                                       : comm::solo_backend();
 }
 
-std::shared_ptr<Process> start(const nb::object& backend, const std::string& device, int ranks_per_machine) {
-  const comm::TopologyOptions options{
-      .ranks_per_machine = ranks_per_machine,
-      .compute = enum_value<comm::TopologyOptions::Compute>(device, "device")};
-  std::shared_ptr<comm::Backend> group = backend_of(backend);
-  const nb::gil_scoped_release guard;
-  return std::make_shared<Process>(std::move(group), options);
+/// "auto", "cpu", "cuda", or "cuda:1".
+comm::TopologyOptions options_of(const std::string& device, int ranks_per_machine) {
+  using Compute = comm::TopologyOptions::Compute;
+  constexpr std::string_view kOneGpu = "cuda:";
+  comm::TopologyOptions options{.ranks_per_machine = ranks_per_machine};
+  int index = -1;
+  if (const char* end = device.data() + device.size(); device.starts_with(kOneGpu)) {
+    const auto [rest, error] = std::from_chars(device.data() + kOneGpu.size(), end, index);
+    if (error != std::errc() || rest != end || index < 0)
+      throw InputError(fmt::format("'{}' is no device", device), "Write a number: cuda:0.");
+    options.compute = Compute::cuda;
+  } else {
+    options.compute = enum_value<Compute>(device, "device");
+  }
+  return options;
 }
+
+std::shared_ptr<Process> start(const nb::object& backend, const std::string& device, int ranks_per_machine) {
+  const comm::TopologyOptions options = options_of(device, ranks_per_machine);
+  std::shared_ptr<comm::Backend> group = backend_of(backend);
+  std::shared_ptr<Process> process;
+  {
+    const nb::gil_scoped_release guard;
+    process = std::make_shared<Process>(std::move(group), options);
+  }
+  Interruptible::Wait::on_second([weak = std::weak_ptr(process)](std::chrono::seconds waited) {
+    if (const std::shared_ptr<Process> waits = weak.lock()) waits->end_if_left_alone(waited);
+  });
+  return process;
+}
+
+/// The status of the SystemExit that ends the program, of which handlers of atexit are not told.
+///
+/// Python frees that exception outside of any frame and then calls the handlers, while one that was caught is
+/// freed in a frame. So this looks at every SystemExit that is freed, however it was raised.
+class ExitStatus {
+ public:
+  static void watch() {
+    auto* type = reinterpret_cast<PyTypeObject*>(PyExc_SystemExit);
+    if (kept().free != nullptr) return;
+    kept().free = std::exchange(type->tp_dealloc, &look_and_free);
+#if PY_VERSION_HEX < 0x030c0000
+    make_exceptions();
+#endif
+  }
+  static int get() { return kept().status; }
+
+ private:
+  struct Kept {
+    destructor free = nullptr;
+    PyCFunction exit = nullptr;
+    int status = 0;
+  };
+  static Kept& kept() {
+    static Kept kept;
+    return kept;
+  }
+  static void look_and_free(PyObject* exception) {
+    const bool on_main_thread = gettid() == getpid();
+    if (on_main_thread && PyEval_GetFrame() == nullptr)
+      kept().status = status_of(reinterpret_cast<PySystemExitObject*>(exception)->code);
+    kept().free(exception);
+  }
+#if PY_VERSION_HEX < 0x030c0000
+  /// Before Python 3.12, sys.exit() raises without an exception object where nobody asks for one. The
+  /// function stays what it is; what it does makes one.
+  static void make_exceptions() {
+    PyObject* exit = PySys_GetObject("exit");  // borrowed
+    if (exit == nullptr || PyCFunction_Check(exit) == 0 || PyCFunction_GET_FLAGS(exit) != METH_FASTCALL)
+      return;
+    PyMethodDef& method = *reinterpret_cast<PyCFunctionObject*>(exit)->m_ml;
+    kept().exit = std::exchange(
+        method.ml_meth, reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(&exit_with_exception)));
+  }
+  static PyObject* exit_with_exception(PyObject* sys, PyObject* const* arguments, Py_ssize_t count) {
+    const auto exit = reinterpret_cast<_PyCFunctionFast>(reinterpret_cast<void (*)()>(kept().exit));
+    PyObject* const nothing = exit(sys, arguments, count);
+    PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    PyErr_Restore(type, value, trace);
+    return nothing;
+  }
+#endif
+  /// As Python takes it: a text is printed, and stands for 1.
+  static int status_of(PyObject* code) {
+    if (code == nullptr || code == Py_None) return 0;
+    if (PyLong_Check(code) == 0) return 1;
+    int overflow = 0;
+    return static_cast<int>(PyLong_AsLongAndOverflow(code, &overflow) & 0xff);
+  }
+};
 
 nb::capsule more_ranks(const Process& process) {
   std::shared_ptr<comm::Backend> ranks;
@@ -67,6 +184,16 @@ const comm::Topology::Rank& place_of(const Process& process) {
 }  // namespace
 
 void bind_runtime(nb::module_& module) {
+  ExitStatus::watch();
+  module.def("exit_status", &ExitStatus::get,
+             "In a handler of atexit: what the SystemExit asked for that ended the program, else 0.");
+  module.def("network_identity", &comm::network_identity,
+             "The same in processes that reach each other over the loopback interface.");
+  module.def("network_addresses", &comm::network_addresses,
+             "Addresses at which other hosts may reach this one.");
+  module.def(
+      "log", [](const std::string& text) { spdlog::info("{}", text); }, "text"_a,
+      "Logs what was chosen and why.");
   module.def(
       "init_log",
       [](const std::string& name, const std::string& level) {
@@ -146,10 +273,12 @@ void bind_runtime(nb::module_& module) {
           "part",
           [](const std::shared_ptr<Process>& p, int milliseconds) {
             return interruptible(p->device(), [p, patience = std::chrono::milliseconds(milliseconds)] {
-              return p->farewell->meet(false, patience).has_value();
+              return p->part(patience);
             });
           },
-          "milliseconds"_a, "Whether all ranks have come to the end of their programs by then. Called once.")
+          "milliseconds"_a,
+          "This rank's program has ended: whether those of all ranks have, None if some has not by then, "
+          "False if a rank is gone. May be called again.")
       .def("close", &Process::close, NoGil(), "Collective; after all graphs.");
   module.def("await_left", &Interruptible::await_left, "milliseconds"_a,
              "Whether no call is still at work that a signal ended the wait for.");

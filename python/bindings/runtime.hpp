@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <chrono>
+#include <future>
 #include <memory>
+#include <optional>
 
 #include "strata/comm/backend.hpp"
 #include "strata/comm/farewell.hpp"
@@ -14,12 +17,21 @@ struct Process {
       : backend(ranks),
         world(std::make_unique<comm::World>(std::move(ranks))),
         farewell(std::make_unique<comm::Farewell>(world->communicator())),
+        end_notices(std::make_unique<comm::EndNotices>(world->communicator())),
         runtime(std::make_shared<loader::Runtime>(*world, options)) {}
 
   Device device() const { return runtime->device(); }
 
+  /// This rank's program has ended: whether those of all ranks have, or nothing if some has not within
+  /// `patience`; false if a rank is gone. May be called again.
+  std::optional<bool> part(std::chrono::milliseconds patience);
+  /// Ends the run if this rank has waited for `waited` in one call although the program of a rank that it may
+  /// wait for has ended.
+  void end_if_left_alone(std::chrono::seconds waited);
+
   void close() {
     runtime->close();
+    end_notices.reset();
     farewell.reset();
     world.reset();
     backend.reset();
@@ -28,6 +40,8 @@ struct Process {
   std::shared_ptr<comm::Backend> backend;  ///< the world's
   std::unique_ptr<comm::World> world;
   std::unique_ptr<comm::Farewell> farewell;  ///< of ranks whose programs end
+  std::unique_ptr<comm::EndNotices> end_notices;
+  std::shared_future<bool> parting;  ///< valid once this rank's program has ended
   std::shared_ptr<loader::Runtime> runtime;
 };
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import atexit
-import functools
+import json
 import os
 import socket
 import sys
@@ -19,10 +19,9 @@ from strata import _core
 
 T = TypeVar("T")
 
-# Seconds that a rank whose program ends waits for the others to end theirs.
-_PATIENCE_FAILED = 3  # after sys.exit() with a code
-_PATIENCE_IN_EPOCH = 20  # in the midst of an epoch, whose batches others may wait for
-_PATIENCE = 600  # another rank may still write or evaluate something by itself
+# Seconds that a rank whose program has ended waits for the others to end theirs.
+_PATIENCE_FAILED = 3  # with an exit code that is not 0, until it ends the run
+_PATIENCE = 600  # with 0, until it says what it waits for: another rank may write or evaluate something by itself
 
 
 class Closable(Protocol):
@@ -34,8 +33,7 @@ class _State:
     log_level = "warn"
     choices: dict[str, str | int] = {}  # of init(), other than the defaults
     open: weakref.WeakSet[Any] = weakref.WeakSet()
-    in_epoch = False  # of all ranks
-    exit_status: Any = None  # of the last sys.exit()
+    leaves_at_exit = False  # because threads of this process do not end
     pid = os.getpid()
 
 
@@ -62,7 +60,6 @@ def init(device: str = "auto", ranks_per_machine: int = 0) -> _core.Process:
     }
     set_log_level(_State.log_level)
     sys.excepthook = _end_other_ranks(sys.excepthook)
-    sys.exit = _noting(sys.exit)
     os.register_at_fork(after_in_child=_leak)
     _warn_if_alone(_State.process)
     return _State.process
@@ -222,20 +219,9 @@ def register(thing: Closable) -> None:
     _State.open.add(thing)
 
 
-def set_in_epoch(in_epoch: bool) -> None:
-    """Whether this rank takes, or has left, an epoch's batches before the last, for which other ranks need it."""
-    _State.in_epoch = in_epoch
-
-
-def _noting(exit: Any) -> Any:
-    """Handlers of atexit are not told the exit code; torch.multiprocessing's processes end so when they fail, too."""
-
-    @functools.wraps(exit)  # it stays what pickle finds under its name
-    def noting(status: Any = None) -> None:
-        _State.exit_status = status
-        exit(status)
-
-    return noting
+def leave_at_exit() -> None:
+    """Threads of this process that are in Python do not end: once all else has ended, it must go without them."""
+    _State.leaves_at_exit = True
 
 
 def _end_other_ranks(hook: Any) -> Any:
@@ -252,14 +238,6 @@ def _end_other_ranks(hook: Any) -> Any:
 
 
 set_log_level(_State.log_level)
-
-
-def _exit_code() -> int:
-    """What the program's last sys.exit() asked for."""
-    status = _State.exit_status
-    if status is None:
-        return 0
-    return int(status) & 0xFF if isinstance(status, int) else 1
 
 
 def _flush() -> None:
@@ -284,18 +262,25 @@ def _end_run(current: _core.Process, code: int) -> None:
 
 
 def _part(current: _core.Process) -> None:
-    """Waits until the programs of all ranks end, or ends those that still run."""
-    code = _exit_code()
-    patience = _PATIENCE_FAILED if code else _PATIENCE_IN_EPOCH if _State.in_epoch else _PATIENCE
-    if current.part(patience * 1000):
+    """Waits until the programs of all ranks end. One that failed does not wait for long.
+
+    A rank that waits for this one in a call of Strata ends the run; one that works by itself takes its time.
+    """
+    code = _core.exit_status()
+    patience = _PATIENCE_FAILED if code else _PATIENCE
+    who = f"strata: the program of rank {current.rank} (host {current.host}) ended"
+    all_ended = current.part(patience * 1000)
+    if all_ended is None and code == 0:
+        print(f"{who} {patience} s ago, and waits until those of all ranks have.", file=sys.stderr, flush=True)
+        while all_ended is None:
+            all_ended = current.part(_PATIENCE * 1000)
+    if all_ended:
         return
-    how = f"sys.exit({_State.exit_status!r})" if code else "in the midst of an epoch" if _State.in_epoch else "without an error"
-    print(
-        f"strata: the program of rank {current.rank} (host {current.host}) ended ({how}), and other ranks' had not ended "
-        f"{patience} s later. The run is ended.\n"
-        "  Let all ranks end together: strata.process().barrier() at the end of a program waits for the others.",
-        file=sys.stderr,
-    )
+    if code:
+        print(
+            f"{who} with exit code {code}, and other ranks' had not ended {patience} s later. The run is ended.",
+            file=sys.stderr,
+        )
     _end_run(current, code or 1)
 
 
@@ -316,3 +301,11 @@ def _close_all() -> None:
         traceback.print_exc()
         _end_run(current, 1)
     _State.process = None
+    try:
+        _close_process()
+    finally:
+        if _State.leaves_at_exit and _State.pid == os.getpid():
+            _leave(_core.exit_status() or 1)
+
+
+def _close_process() -> None:

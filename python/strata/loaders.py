@@ -14,7 +14,7 @@ from strata._arrays import current_stream, to_torch
 from strata._indices import rows_of
 from strata._input_nodes import ids_of as ids_of, said, warn_of_no_batches
 from strata._loader_options import by_weight, check_others, check_weights, form_of
-from strata._process import not_for_other_processes, process, refuse_forks, register, set_in_epoch, together
+from strata._process import not_for_other_processes, process, refuse_forks, register, together
 from strata._subgraphs import bidirectional, induced
 from strata.choosers import NeighborChooser
 from strata.errors import InputError
@@ -293,10 +293,7 @@ class _Loader:
                 "A loader takes one iteration, and one thread, at a time; make a second loader for another.",
             )
         with self._for_one_thread():
-            batch = self._core.next(current_stream())
-        if not self._own_nodes:
-            set_in_epoch(batch is not None)
-        return batch
+            return self._core.next(current_stream())
 
 
 class NeighborLoader(_Loader):

@@ -20,6 +20,8 @@ def end(how):
         raise RuntimeError("on purpose")
     if how == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
+    if how == "SystemExit7":
+        raise SystemExit(7)
     sys.exit({"exit5": 5, "exit0": 0}[how])
 
 
@@ -34,6 +36,17 @@ def main(how):
         if last:
             time.sleep(1)  # the others wait
         sys.exit(3)
+    if how == "by_itself":
+        for _ in loader:
+            break
+        try:
+            sys.exit(9)
+        except SystemExit:
+            pass  # a program that was caught goes on
+        if not last:
+            time.sleep(25)
+            print("written", flush=True)
+        return
     if how == "interrupt":
         if last:
             time.sleep(60)

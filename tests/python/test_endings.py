@@ -27,8 +27,8 @@ class Endings(unittest.TestCase):
         # Of a killed rank of torch.multiprocessing.spawn either torch tells first or Strata.
         told = {
             "raise": "on purpose",
-            "exit5": "rank 1 .*sys.exit\\(5\\)",
-            "exit0": "rank 1 .*in the midst of an epoch",
+            "exit5": "rank 1 .*ended with exit code 5",
+            "exit0": "rank 0 .*has waited for 20 s .*program of rank 1 has ended",
             "kill": "rank 1|process 1 terminated with signal SIGKILL",
         }
         for start in STARTS:
@@ -43,6 +43,15 @@ class Endings(unittest.TestCase):
                     self.assertLess(over - float(ended.group(1)), 60)  # without this, they would wait for ever
                     self.assertRegex(done.stderr, told[how])
                     self.assertEqual([name for name in set(os.listdir("/dev/shm")) - shared if "strata" in name], [])
+
+    def test_a_rank_that_fails_is_known_however_it_exits(self):
+        self.assertRegex(self.ended("mpirun", "SystemExit7").stderr, "rank 1 .*ended with exit code 7")
+
+    def test_a_rank_that_leaves_an_epoch_and_ends_lets_others_work(self):
+        done = self.ended("torchrun", "by_itself")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("written", done.stdout)
+        self.assertNotIn("strata:", done.stderr)
 
     def test_spawn_tells_the_error_of_the_rank_that_failed(self):
         self.assertIn("ProcessRaisedException", self.ended("spawn", "raise").stderr)
@@ -60,6 +69,37 @@ class Endings(unittest.TestCase):
                 done = self.ended(start, "interrupt")
                 self.assertNotEqual(done.returncode, 0)
                 self.assertIn("KeyboardInterrupt", done.stderr)
+
+
+class ExitStatus(unittest.TestCase):
+    """What handlers of atexit learn of the end of the program."""
+
+    def status(self, *lines):
+        begin = "import atexit, sys\nfrom strata import _core\natexit.register(lambda: print(_core.exit_status(), flush=True))\n"
+        return subprocess.run([sys.executable, "-c", begin + "\n".join(lines)], capture_output=True, text=True).stdout
+
+    def test_is_that_of_the_exception_that_ended_it(self):
+        for line, status in (
+            ("sys.exit(5)", 5),
+            ("raise SystemExit(6)", 6),
+            ("exit(8)", 8),
+            ("sys.exit()", 0),
+            ("sys.exit('a reason')", 1),
+            ("sys.exit(-1)", 255),
+            ("class Own(SystemExit): pass\nraise Own(4)", 4),
+            ("def work():\n    with open(sys.executable, 'rb'):\n        sys.exit(3)\nwork()", 3),
+        ):
+            with self.subTest(line=line):
+                self.assertEqual(self.status(line), f"{status}\n")
+
+    def test_is_not_that_of_one_that_was_caught(self):
+        caught = "try:\n    sys.exit(5)\nexcept SystemExit:\n    pass"
+        self.assertEqual(self.status(caught), "0\n")
+        self.assertEqual(self.status(caught, "sys.exit(2)"), "2\n")
+        self.assertEqual(self.status("import threading\nt = threading.Thread(target=lambda: sys.exit(5))\nt.start()\nt.join()"), "0\n")
+
+    def test_leaves_sys_exit_as_it_was(self):
+        self.assertEqual(self.status("import strata\nstrata.init('cpu')\nassert sys.exit.__module__ == 'sys', sys.exit"), "0\n")
 
 
 if __name__ == "__main__":

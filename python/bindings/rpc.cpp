@@ -79,13 +79,15 @@ Result then(Result& result, nb::object callback) {
       [kept](const Result&) { return in_python([&] { return PythonValue(kept.object()()); }); });
 }
 
+/// What a call waits for besides other calls; the agent's end makes it fail.
 class Signal {
  public:
-  void set() { completion_.succeed(); }
-  void wait() { completion_.wait(); }
+  explicit Signal(std::shared_ptr<rpc::Completion> completion) : completion_(std::move(completion)) {}
+  void set() { completion_->succeed(); }
+  void wait() { completion_->wait(); }
 
  private:
-  rpc::Completion completion_{{}};
+  std::shared_ptr<rpc::Completion> completion_;
 };
 
 /// An agent and the ranks that it connects.
@@ -100,17 +102,18 @@ class Session {
   Session(std::shared_ptr<comm::Backend> backend, const std::string& name, rpc::Options options)
       : world_(std::make_unique<comm::World>(std::move(backend))),
         agent_(std::make_unique<rpc::Agent>(world_->communicator(), name, registry(), std::move(options))) {}
-  /// Only a graceful end closes the ranks, because that waits for all of them.
-  ~Session() { static_cast<void>(world_.release()); }
+  /// Only a graceful end closes the ranks, because that waits for all of them. Threads of the agent may need
+  /// Python's lock to end.
+  ~Session() {
+    const nb::gil_scoped_release guard;
+    agent_.reset();
+    static_cast<void>(world_.release());
+  }
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
   const rpc::Agent& agent() const { return *agent_; }
-  int find(const std::string& peer) const {
-    std::vector<rpc::AgentFacts> agents;
-    for (int rank = 0; rank < agent_->size(); ++rank) agents.push_back(agent_->agent(rank));
-    return rpc::rank_of(peer, agents);
-  }
+  int find(const std::string& peer) const { return agent_->find(peer); }
 
   Result call(int to, const std::string& what, Pickle pickle, std::optional<int> timeout_ms,
               rpc::Caller caller) {
@@ -129,14 +132,16 @@ class Session {
     return std::make_unique<Handle>(agent_->share(std::move(value)));
   }
 
-  void shutdown(bool graceful, const nb::object& drop_handles) {
+  std::unique_ptr<Signal> signal() { return std::make_unique<Signal>(rpc::detail::promise(core())); }
+
+  void shutdown(const nb::object& drop_handles) {
     const PythonValue drop(drop_handles);
     const nb::gil_scoped_release guard;
     const auto drop_all = [&] { in_python([&] { return PythonValue(drop.object()()); }); };
-    if (!graceful) return agent_->shutdown(rpc::Agent::Ending::after_own_calls);
     agent_->shutdown(rpc::Agent::Ending::graceful, drop_all);
     world_.reset();
   }
+  bool end_within(int time) { return agent_->end_within(milliseconds(time)); }
 
  private:
   rpc::Core& core() const { return *rpc::detail::core_of(*agent_); }
@@ -312,8 +317,11 @@ void bind_session(nb::module_& module) {
           "Objects kept for others, calls under way, autograd contexts.")
       .def("traffic", &traffic_of,
            "By channel: messages and bytes that were sent, messages and bytes that were received.")
-      .def("shutdown", &Session::shutdown, "graceful"_a, "drop_handles"_a.none(),
-           "Collective if graceful; drop_handles() is called when no call is under way anywhere.");
+      .def("signal", &Session::signal, NoGil())
+      .def("shutdown", &Session::shutdown, "drop_handles"_a,
+           "Collective; drop_handles() is called when no call is under way anywhere.")
+      .def("end_within", &Session::end_within, "milliseconds"_a, NoGil(),
+           "Ends calls under way, and returns whether none runs on this rank by then. May be called again.");
 }
 
 void bind_results(nb::module_& module) {
@@ -325,7 +333,6 @@ void bind_results(nb::module_& module) {
       .def("take", &take, "What the call returned or raised; once.")
       .def("then", &then, "callback"_a, "What callback() will return, on a thread of the agent.");
   nb::class_<Signal>(module, "Signal", "Lets a call wait; another one runs in its place meanwhile.")
-      .def(nb::init<>())
       .def("set", &Signal::set, NoGil())
       .def("wait", &Signal::wait, NoGil());
   nb::class_<Handle>(module, "Handle", "A handle of an object that lies on some rank.")

@@ -83,7 +83,7 @@ CallTimeout::CallTimeout(std::chrono::milliseconds time) : before_(own_timeout()
 CallTimeout::~CallTimeout() { own_timeout() = before_; }
 std::optional<std::chrono::milliseconds> CallTimeout::of_thread() { return own_timeout(); }
 
-Agent::~Agent() { core_->end(false); }
+Agent::~Agent() { core_->end(std::chrono::milliseconds(0)); }
 
 const std::string& Agent::name() const { return core_->agent(rank()).name; }
 int Agent::rank() const { return core_->rank(); }
@@ -104,9 +104,12 @@ void Agent::shutdown(Ending ending, const std::function<void()>& drop_handles) {
     core_->shutdown(drop_handles);
     spdlog::debug("rpc: {}: {}", name(), core_->channels().report());
   }
-  core_->end(ending != Ending::at_once);
+  const std::optional<std::chrono::milliseconds> at_once{0};
+  core_->end(ending == Ending::at_once ? at_once : std::nullopt);
   if (ending == Ending::graceful) core_->channels().close();
 }
+
+bool Agent::end_within(std::chrono::milliseconds patience) { return core_->end(patience); }
 
 namespace detail {
 
@@ -117,6 +120,7 @@ Unpacking take(Answer& answer) {
   const std::shared_ptr<Core> core = answer.core();
   return core ? core->unpacking(std::move(parcel), answer.from(), true) : Unpacking(std::move(parcel));
 }
+std::shared_ptr<Completion> promise(Core& core) { return core.promise(); }
 std::shared_ptr<Completion> shared_completion(const std::shared_ptr<Answer>& answer) { return answer; }
 const ObjectId& object_of(const Holding& holding) { return holding.object(); }
 Core& core_of(const Holding& holding) { return holding.core(); }

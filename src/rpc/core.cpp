@@ -396,28 +396,45 @@ std::size_t Core::num_pending() const {
   return pending_.size();
 }
 
-void Core::end(bool waits) {
+std::shared_ptr<Completion> Core::promise() {
+  auto promised = std::make_shared<Completion>(workers_);
+  const std::lock_guard lock(mutex_);
+  if (closed_) throw CommError("a call waits after the end of the agent");
+  std::erase_if(promises_, [](const auto& each) { return each.expired(); });
+  promises_.push_back(promised);
+  return promised;
+}
+
+bool Core::end(std::optional<milliseconds> patience) {
   std::map<std::uint64_t, Pending> pending;
+  std::vector<std::weak_ptr<Completion>> promises;
+  bool is_first = false;
   {
     const std::lock_guard lock(mutex_);
-    if (std::exchange(closed_, true)) return;
+    is_first = !std::exchange(closed_, true);
     pending.swap(pending_);
+    promises.swap(promises_);
     changed_.notify_all();
   }
+  if (!is_first) return workers_->join(patience);
   for (const auto& [id, call] : pending)
     fail(call, std::make_exception_ptr(
                    CommError(fmt::format("the agent ended before {} was answered", call.what))));
   pending.clear();
+  for (const auto& each : promises)
+    if (const auto promised = each.lock())
+      promised->fail(std::make_exception_ptr(CommError("the agent ended while a call waited for a future")));
   say_farewell();
   channels_->stop();
   links_->close();
   workers_->stop();
-  if (waits) workers_->join();
+  const bool all_left = workers_->join(patience);
   Objects objects;  // which ends without the lock, because objects may hold handles
   {
     const std::lock_guard lock(mutex_);
     std::swap(objects, objects_);
   }
+  return all_left;
 }
 
 }  // namespace strata::rpc

@@ -250,7 +250,11 @@ class Core final : public comm::MessageLinks::Receiver, public std::enable_share
   void end_context(const ContextId& id) noexcept;  ///< on all ranks that have a part in it
 
   void shutdown(const std::function<void()>& drop_handles);  ///< graceful; see rest.cpp
-  void end(bool waits);                                      ///< the links and threads
+  /// The links and threads; what waits for others fails. Waits for calls that run here, for at most
+  /// `patience` if there is one; returns whether none does. May be called again.
+  bool end(std::optional<std::chrono::milliseconds> patience);
+  /// For a call that waits for something else than another call; the end makes it fail.
+  std::shared_ptr<Completion> promise();
 
   // Called on the thread of the links.
   comm::MessageLinks::Landing land(int peer, const std::string& text) override;
@@ -278,13 +282,13 @@ class Core final : public comm::MessageLinks::Receiver, public std::enable_share
   };
   using Lock = std::unique_lock<std::mutex>;
 
+  /// Ends it here, and on the ranks that this one has taken it to, except for the one that it heard it from.
+  void forget(const ContextId& id, int from);
+
   // Messages
   void join_context(int to, Head& head, const Parcel& parcel);
   TensorHead load(int to, TensorPiece& piece, comm::MessageLinks::Message& message);
   void land_on_gpu(int peer, Arrival& arrival, std::size_t place);
-  /// Ends it here, and on the ranks that this one has taken it to, except for the one that it heard it from.
-  void forget(const ContextId& id, int from);
-
   void send(int to, Head head, Parcel parcel = {});
   void check_ranks(const Head& head) const;
   std::string unreadable(int peer, const std::exception& error) const;  ///< warns of it, too
@@ -330,7 +334,7 @@ class Core final : public comm::MessageLinks::Receiver, public std::enable_share
   void receive_verdict(const Verdict& verdict);
   void listen();
   void note_fault(const std::string& fault);
-  void say_farewell();
+  void say_farewell() noexcept;
   RestState own_state(std::uint64_t round, bool late) const;
   Verdict agree(std::uint64_t round, bool late);
 
@@ -353,6 +357,7 @@ class Core final : public comm::MessageLinks::Receiver, public std::enable_share
   std::uint64_t next_ = 1;
   std::uint64_t sent_ = 0, received_ = 0;
   std::map<std::uint64_t, Pending> pending_;
+  std::vector<std::weak_ptr<Completion>> promises_;
   std::map<int, std::string> lost_;       // rank and reason
   std::map<int, std::string> farewells_;  // rank and the fault that made it end
   std::string fault_;                     // the first one: of a rank that is gone or silent

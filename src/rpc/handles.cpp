@@ -3,6 +3,7 @@
 
 #include "core.hpp"
 #include "strata/util/error.hpp"
+#include "strata/util/log.hpp"
 
 namespace strata::rpc {
 
@@ -104,7 +105,7 @@ void Core::taken(std::uint64_t pass) {
 }
 
 /// The last handle of this rank is gone.
-void Core::release(const Holding& holding) noexcept {
+void Core::release(const Holding& holding) noexcept try {
   {
     const std::lock_guard lock(mutex_);
     const auto known = objects_.holdings.find(holding.object());
@@ -118,6 +119,8 @@ void Core::release(const Holding& holding) noexcept {
     objects_.forks.erase(found);
   }
   send(holding.object().owner, {.kind = Kind::drop, .target = holding.object(), .fork = holding.fork()});
+} catch (const std::exception& error) {  // no memory; the owner keeps the object until this rank's agent ends
+  spdlog::warn("rpc: {}: the end of a handle was not told: {}", describe(rank()), error.what());
 }
 
 /// A rank has no handles of an object of this rank any more.

@@ -178,8 +178,12 @@ void Core::send(int to, Head head, Parcel parcel) {
   if (to == rank()) {
     if (is_request(head.kind) && logs_calls()) note_cargo(head.id, cargo_of(parcel));
     // On the thread of the links as all arrivals, so that this thread holds no lock of the caller's.
-    links_->post([this, moved_head = std::move(head), moved = std::move(parcel)]() mutable {
-      dispatch(rank(), std::move(moved_head), std::move(moved));
+    links_->post([this, id = head.id, moved_head = std::move(head), moved = std::move(parcel)]() mutable {
+      try {
+        dispatch(rank(), std::move(moved_head), std::move(moved));
+      } catch (const std::exception&) {  // no memory
+        answer({.kind = Kind::failure, .id = id, .failure = failure_of(std::current_exception())}, {});
+      }
     });
     return;
   }

@@ -111,7 +111,7 @@ void Core::listen() {
 }
 
 /// Tells the others why this rank leaves, so that their errors name the rank at which it began.
-void Core::say_farewell() {
+void Core::say_farewell() noexcept try {
   std::string fault;
   {
     const std::lock_guard lock(mutex_);
@@ -120,6 +120,7 @@ void Core::say_farewell() {
   if (fault.empty()) return;
   for (int to = 0; to < size(); ++to)
     if (to != rank()) send(to, {.kind = Kind::farewell}, {.payload = fault});
+} catch (const std::exception&) {  // no memory; they hear only that this rank has ended
 }
 
 Verdict Core::agree(std::uint64_t round, bool late) {

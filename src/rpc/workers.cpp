@@ -81,9 +81,12 @@ void Workers::stop() {
   wanted_.notify_all();
 }
 
-void Workers::join() {
+bool Workers::join(std::optional<std::chrono::milliseconds> patience) {
+  const auto all_left = [this] { return idle_ + running_ + waiting_ == 0; };
   std::unique_lock lock(mutex_);
-  left_.wait(lock, [this] { return idle_ + running_ + waiting_ == 0; });
+  if (patience) return left_.wait_for(lock, *patience, all_left);
+  left_.wait(lock, all_left);
+  return true;
 }
 
 bool Workers::is_worker() { return own_pool() != nullptr; }

@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -28,8 +29,9 @@ class Workers : public std::enable_shared_from_this<Workers> {
   bool is_idle() const;  ///< nothing runs, and nothing waits to run
   /// Lets no more work begin and drops what has not begun.
   void stop();
-  /// Waits for what still runs. Called after stop(), by none of the threads.
-  void join();
+  /// Waits for what still runs, for at most `patience` if there is one; returns whether nothing does. Called
+  /// after stop(), by none of the threads.
+  bool join(std::optional<std::chrono::milliseconds> patience);
 
   /// Whether this thread is one of an agent's.
   static bool is_worker();

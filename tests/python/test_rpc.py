@@ -94,6 +94,65 @@ except KeyboardInterrupt:
 """
 
 
+# A call waits for a future that nobody fulfills; then the program does what its arguments say.
+WAITING = """
+import sys
+import threading
+
+import torch
+
+import strata
+import strata.rpc as rpc
+import strata.rpc._session
+
+strata.rpc._session._EXIT_PATIENCE_S = 1
+begun = threading.Event()
+
+
+@rpc.functions.async_execution
+def never():
+    begun.set()
+    return torch.futures.Future()
+
+
+def stay():
+    begun.set()
+    threading.Event().wait()
+
+
+rpc.init_rpc("alone")
+future = rpc.rpc_async("alone", {"future": never, "event": stay}[sys.argv[1]], timeout=0)
+begun.wait()
+if sys.argv[2] == "raise":
+    raise RuntimeError("on purpose")
+try:
+    rpc.shutdown(graceful=sys.argv[2] == "graceful", timeout=1)
+except strata.CommError as error:
+    print("shutdown:", error)
+try:
+    future.wait()
+except strata.CommError as error:
+    print("future:", error)
+"""
+
+# What init_rpc() makes of the rank and size that are its arguments, given no launcher.
+JOINING = """
+import os
+import sys
+
+import strata
+import strata.rpc as rpc
+
+try:
+    rpc.init_rpc("worker0", rank=int(sys.argv[1]), world_size=int(sys.argv[2]))
+    print("calls", rpc.rpc_sync("worker0", abs, args=(-4,)))
+    rpc.shutdown()
+except strata.InputError as error:
+    print(error, error.remedy)
+print("left:", [name for name in ("RANK", "WORLD_SIZE") if name in os.environ])
+"""
+
+
 class Rpc(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix="strata-rpc-")
@@ -157,6 +216,34 @@ class Rpc(unittest.TestCase):
             self.skipTest("needs a GPU")
         done = self.run_python(self.script(CALLBACK_ON_GPU))
         self.assertEqual((done.returncode, done.stdout), (0, "[4.0, 4.0] cuda:0\n"), done.stderr)
+
+    def test_the_end_of_a_rank_ends_calls_that_wait(self):
+        script = self.script(WAITING)
+        for waits, how, told in (
+            ("future", "raise", "RuntimeError: on purpose"),
+            ("event", "raise", "calls of other ranks still run on alone .rank 0. 1 s after"),
+            ("future", "graceful", "shutdown: rpc.shutdown.. waited for 1 s.*future: the agent ended before"),
+        ):
+            with self.subTest(waits=waits, how=how):
+                done = subprocess.run([sys.executable, script, waits, how], capture_output=True, text=True, timeout=60)
+                self.assertEqual(done.returncode, 1 if how == "raise" else 0, done.stderr)
+                self.assertRegex((done.stdout + done.stderr).replace("\n", " "), told)
+
+    def test_ranks_that_are_arguments_are_not_blamed_on_the_environment(self):
+        script = self.script(JOINING)
+        bare = {name: value for name, value in ENVIRONMENT.items() if name not in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")}
+        for rank, size, place, told in (
+            (0, 1, {}, "calls 4"),
+            (1, 2, {}, "given rank=1 and world_size=2, and the environment has no MASTER_ADDR and no MASTER_PORT"),
+            (5, 2, {}, "given rank=5 and world_size=2"),
+            (0, 2, {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "http"}, "MASTER_PORT is 'http'"),
+        ):
+            with self.subTest(rank=rank, size=size, place=place):
+                words = [sys.executable, str(script), str(rank), str(size)]
+                done = subprocess.run(words, capture_output=True, text=True, timeout=60, env=bare | place)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertRegex(done.stdout, told)
+                self.assertIn("left: []", done.stdout)
 
     def test_control_c_ends_waiting(self):
         script = self.script(INTERRUPTED)

@@ -113,6 +113,8 @@ namespace detail {
 std::shared_ptr<Answer> call(Core& core, Request request);
 std::shared_ptr<Holding> create(Core& core, Request request);
 Unpacking take(Answer& answer);
+/// For a call that waits for something else than another call: fails when the agent ends.
+std::shared_ptr<Completion> promise(Core& core);
 std::shared_ptr<Completion> shared_completion(const std::shared_ptr<Answer>& answer);
 std::shared_ptr<void> local_value(Core& core, const Holding& holding, std::type_index type);
 const ObjectId& object_of(const Holding& holding);
@@ -247,6 +249,8 @@ class Agent {
   int rank() const;
   int size() const;
   const AgentFacts& agent(int rank) const;
+  /// The rank of a name, or of rank:R. Throws InputError if there is none.
+  int find(const std::string& peer) const;
 
   /// Calls a function on `peer` and waits for its result.
   template <typename R, typename... P, typename... A>
@@ -298,12 +302,14 @@ class Agent {
   /// Otherwise calls under way fail here and at their peers; after_own_calls waits for those that run on this
   /// rank, at_once for nothing. Later calls are refused.
   void shutdown(Ending ending = Ending::graceful, const std::function<void()>& drop_handles = {});
+  /// Ends as after_own_calls, but waits for `patience` at most; returns whether no call runs here any more.
+  /// May be called again, and while another thread is in shutdown(), which throws then.
+  bool end_within(std::chrono::milliseconds patience);
 
  private:
   friend std::shared_ptr<Core> detail::core_of(const Agent& agent);
   Core& core() const { return *core_; }
   const Registry& registry() const { return detail::registry_of(*core_); }
-  int find(const std::string& peer) const;
   std::shared_ptr<Holding> keep(Object object);
   template <typename... P, typename... A>
   Request request(Caller caller, const std::string& peer, const std::string& name, const A&... arguments) {

@@ -9,7 +9,9 @@ import ctypes
 import enum
 import gc
 import os
+import sys
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,11 +19,12 @@ from typing import Any
 import torch
 
 from strata import _core, _process
-from strata.errors import InputError
+from strata.errors import CommError, InputError
 from strata.rpc._extension import _rpc
 
 DEFAULT_TIMEOUT = -1.0  # that of the options
 _MOST_POLL_US = 1_000_000
+_EXIT_PATIENCE_S = 10  # for calls that still run when the program ends
 _AGES_MS = 365 * 24 * 3600 * 1000 // 16  # for as long as it takes: 22 days, which an int32 holds
 
 DeviceLike = int | str | torch.device
@@ -155,6 +158,7 @@ class _State:
     session: Session | None = None
     started = threading.Event()  # set while there is a session
     in_call = threading.local()
+    left: list[_rpc.Session] = []  # ended, with calls that were still at work
 
 
 def init_rpc(
@@ -181,27 +185,33 @@ def init_rpc(
         raise InputError(f"strata.rpc knows no backend {backend!r}", "Leave it out, or give rpc.BackendType.TENSORPIPE.")
     options = rpc_backend_options or Options()
     core_options = options._core()
-    ranks = _join(rank, world_size)
-    core = _rpc.Session.start(ranks, name, core_options)
+    with _as_launched(rank, world_size):
+        ranks = _join(rank, world_size)
+        core = _rpc.Session.start(ranks, name, core_options)
     workers = [WorkerInfo(core.name_of(each), each) for each in range(core.size)]
     _State.session = Session(core, options, workers, ranks={worker.name: worker.id for worker in workers})
     _State.started.set()
 
 
-def shutdown(graceful: bool = True) -> None:
+def shutdown(graceful: bool = True, timeout: float = 0) -> None:
     """Ends the calls. Collective if graceful: returns on all ranks when no call is under way anywhere.
 
     References are used no more after that. Without graceful, it waits only for calls that run on this rank, and those that are
-    under way elsewhere fail.
+    under way elsewhere fail, as do calls of this rank that wait for a future (async_execution).
+
+    Args:
+        graceful: waits for the other ranks.
+        timeout: seconds to wait, after which calls that are under way fail and CommError is raised; 0: as long as it takes.
     """
     session = current()
     if getattr(_State.in_call, "depth", 0):
         raise InputError("rpc.shutdown() was called in a call of another rank", "Call it where init_rpc() was called.")
+    patience = _milliseconds(timeout) / 1000
     gc.collect()  # references in cycles
     if graceful:
-        _end_gracefully(session)
+        _end_gracefully(session, patience)
     else:
-        session.core.shutdown(False, None)
+        _end_alone(session, patience)
     _forget()
 
 
@@ -237,7 +247,7 @@ def worker_of_rank(rank: int) -> WorkerInfo:
 def rank_of(to: str | int | WorkerInfo) -> int:
     session = current()
     if isinstance(to, WorkerInfo):
-        if to not in session.workers:
+        if not 0 <= to.id < len(session.workers) or session.workers[to.id] != to:
             raise InputError(
                 f"{to} is none of the workers: {', '.join(map(str, session.workers))}",
                 "Take what rpc.get_worker_info() returns.",
@@ -295,10 +305,32 @@ def _maps_of(options: Options) -> list[tuple[str, list[tuple[int, int]]]]:
     return maps
 
 
+@contextlib.contextmanager
+def _as_launched(rank: int, world_size: int | None) -> Iterator[None]:
+    """Sets RANK and WORLD_SIZE as a launcher would have; if joining fails, they are what they were."""
+    if _process._State.process is not None or _core.find_launcher() != "none" or rank < 0 or world_size is None:
+        yield
+        return
+    if rank >= world_size:
+        raise InputError(f"init_rpc() was given rank={rank} and world_size={world_size}", "Ranks are counted from 0.")
+    if world_size == 1:
+        yield
+        return
+    if missing := [name for name in ("MASTER_ADDR", "MASTER_PORT") if name not in os.environ]:
+        raise InputError(
+            f"init_rpc() was given rank={rank} and world_size={world_size}, and the environment has no {' and no '.join(missing)}",
+            "Set MASTER_ADDR and MASTER_PORT: where rank 0 listens, the same for all ranks.",
+        )
+    os.environ.update(RANK=str(rank), WORLD_SIZE=str(world_size))
+    try:
+        yield
+    except BaseException:
+        del os.environ["RANK"], os.environ["WORLD_SIZE"]
+        raise
+
+
 def _join(rank: int, world_size: int | None) -> Any:
     """A capsule of the ranks, for the agent only; None: this one only."""
-    if _process._State.process is None and _core.find_launcher() == "none" and rank >= 0 and world_size is not None:
-        os.environ.update(RANK=str(rank), WORLD_SIZE=str(world_size))  # as a launcher would have
     launcher = _core.find_launcher()
     if _process._State.process is not None or launcher == "mpi":
         process = _process.process()
@@ -320,7 +352,7 @@ def _join(rank: int, world_size: int | None) -> Any:
     return ranks
 
 
-def _end_gracefully(session: Session) -> None:
+def _end_gracefully(session: Session, patience: float) -> None:
     """On a thread of its own, so that Ctrl-C reaches this one."""
     from strata.rpc._references import drop_all
 
@@ -328,18 +360,40 @@ def _end_gracefully(session: Session) -> None:
 
     def end() -> None:
         try:
-            session.core.shutdown(True, drop_all)
+            session.core.shutdown(drop_all)
         except BaseException as error:
             errors.append(error)
 
     session.ending = threading.Thread(target=end, name="strata.rpc.shutdown", daemon=True)
     session.ending.start()
-    while session.ending.is_alive():
+    deadline = time.monotonic() + patience
+    while session.ending.is_alive() and time.monotonic() < deadline:
         session.ending.join(0.2)
-    if errors:
-        session.core.shutdown(False, None)
-        _forget()
-        raise errors[0]
+    late = session.ending.is_alive()
+    if late:
+        session.core.end_within(0)  # which ends the wait of that thread
+        session.ending.join()
+    if not errors:
+        return
+    _end_alone(session, _EXIT_PATIENCE_S)
+    _forget()
+    if late:
+        raise CommError(f"rpc.shutdown() waited for {patience:g} s, and calls or references were left") from errors[0]
+    raise errors[0]
+
+
+def _end_alone(session: Session, patience: float) -> None:
+    """Ends the agent, and waits for calls that run here."""
+    deadline = time.monotonic() + patience
+    while not session.core.end_within(200):  # in between Ctrl-C is heard
+        if time.monotonic() > deadline:
+            print(
+                f"strata: rpc: calls of other ranks still run on {session.workers[session.core.rank].name} (rank {session.core.rank}) "
+                f"{patience:g} s after the end of its agent; nobody waits for them any more",
+                file=sys.stderr,
+            )
+            _State.left.append(session.core)
+            return
 
 
 def _forget() -> None:
@@ -354,12 +408,15 @@ def _end_at_exit() -> None:
         return
     try:
         if session is not None:
-            session.core.shutdown(False, None)
+            _end_alone(session, _EXIT_PATIENCE_S)
             if session.ending is not None:
                 session.ending.join()
             _forget()
     finally:
-        _rpc.close_interpreter()
+        if all(core.end_within(0) for core in _State.left):
+            _rpc.close_interpreter()
+        else:
+            _process.leave_at_exit()
 
 
 def _leak() -> None:

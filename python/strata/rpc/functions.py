@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import torch
 
 from strata.errors import InputError
-from strata.rpc._extension import _rpc
+from strata.rpc import _session
 
 __all__ = ["async_execution"]
 
@@ -44,7 +44,7 @@ def answer_of(function: Callable[..., Any], result: Any) -> Any:
             f"{name} is decorated with @async_execution and returned a {type(result).__name__}",
             "Return a torch.futures.Future, such as that of rpc_async().",
         )
-    signal = _rpc.Signal()
+    signal = _session.current().core.signal()  # which the end of the agent ends
     result.add_done_callback(lambda _: signal.set())
     signal.wait()
     return result.wait()

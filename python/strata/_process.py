@@ -18,6 +18,8 @@ from typing import Any, Protocol, TypeVar
 from strata import _core
 
 T = TypeVar("T")
+_LOOPBACK = "127.0.0.1"
+_TORCH_CAME_FIRST = "torch" in sys.modules  # with an OpenMP that does not see what importing strata sets
 
 # Seconds that a rank whose program has ended waits for the others to end theirs.
 _PATIENCE_FAILED = 3  # with an exit code that is not 0, until it ends the run
@@ -194,14 +196,14 @@ def init_process_group(backend: str | None = None, **options: Any) -> None:
     on_gpu = current.device.startswith("cuda")
     if on_gpu:
         torch.cuda.set_device(torch.device(current.device))
-    host, port = socket.gethostname(), 0
     store = None
     if current.rank == 0:
-        store = TCPStore(host, port, current.size, is_master=True, wait_for_workers=False)
-        port = store.port
-    host, _, text = current.broadcast(f"{host}:{port}", 0).partition(":")
+        store = TCPStore(_LOOPBACK, 0, current.size, is_master=True, wait_for_workers=False)
+        place = json.dumps([store.port, _core.network_identity(), _own_addresses()])
+    port, network, addresses = json.loads(current.broadcast(place, 0))
     if store is None:
-        store = TCPStore(host, int(text), current.size, is_master=False)
+        address = _LOOPBACK if network == _core.network_identity() else _first_that_answers(addresses, port)
+        store = TCPStore(address, port, current.size, is_master=False)
     distributed.init_process_group(
         backend or ("nccl" if on_gpu else "gloo"), store=store, rank=current.rank, world_size=current.size, **options
     )
@@ -212,6 +214,7 @@ def place() -> tuple[int, str]:
     if _State.process is None:
         return -1, socket.gethostname()
     return _State.process.rank, _State.process.host
+    place = ""
 
 
 def register(thing: Closable) -> None:
@@ -222,6 +225,28 @@ def register(thing: Closable) -> None:
 def leave_at_exit() -> None:
     """Threads of this process that are in Python do not end: once all else has ended, it must go without them."""
     _State.leaves_at_exit = True
+
+def _own_addresses() -> list[str]:
+    """Where other hosts may reach this one: the name of a host may lead nowhere, or to its loopback interface."""
+    chosen = os.environ.get("MASTER_ADDR")  # of rank 0, if the launcher set it, but a shell may have kept it from another run
+    return ([chosen] if chosen else []) + _core.network_addresses() + [socket.gethostname()]
+
+
+def _first_that_answers(addresses: list[str], port: int) -> str:
+    errors = []
+    for address in addresses:
+        try:
+            socket.create_connection((address, port), timeout=5).close()
+            return address
+        except OSError as error:
+            errors.append(f"{address}: {error}")
+    from strata.errors import CommError
+
+    raise CommError(
+        f"rank 0 cannot be reached at port {port} of any of its addresses: {'; '.join(errors)}",
+        "GLOO_SOCKET_IFNAME names the network interfaces to use; is a firewall in the way?",
+    )
+
 
 
 def _end_other_ranks(hook: Any) -> Any:

@@ -9,6 +9,7 @@
 #include <future>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <sstream>
 #include <thread>
 
@@ -101,15 +102,22 @@ class Gathering {
           "a world.");
     }
     store_.set(key_of(rank), bytes_of(serialize(Arrival::of_process(environment_.world_size))));
+    store_.add(kCount, 1);
   }
 
-  /// Returns whether all have come before `deadline`. Asks less and less often: many may ask.
+  /// Returns whether all have come before `deadline`. Asks less and less often, and in one word whether
+  /// anybody else has come: many may ask.
   bool wait(Clock::time_point deadline) {
     constexpr milliseconds kMostPause{200};
+    std::int64_t seen = 0;
     for (milliseconds pause{5};; pause = std::min(2 * pause, kMostPause)) {
-      const bool all = store_.check(keys_of(missing()));
-      if (all || pause == kMostPause) look_around();
-      if (all) return true;
+      const std::int64_t come = store_.add(kCount, 0);
+      const bool may_be_all = come >= environment_.world_size;
+      if (come != seen && (may_be_all || pause == kMostPause)) {
+        look_at(missing());
+        seen = come;
+      }
+      if (may_be_all && missing().empty()) return true;
       if (Clock::now() + pause > deadline) return false;
       std::this_thread::sleep_for(pause);
     }
@@ -131,25 +139,34 @@ class Gathering {
  private:
   const std::optional<Arrival>& at(int rank) const { return arrivals_[static_cast<std::size_t>(rank)]; }
 
-  static std::vector<std::string> keys_of(const std::vector<int>& ranks) {
+  static constexpr const char* kCount = "arrivals";  // how many ranks have come
+
+  static std::vector<std::string> keys_of(std::span<const int> ranks) {
     std::vector<std::string> keys;
     for (const int rank : ranks) keys.push_back(key_of(rank));
     return keys;
   }
 
-  /// Throws if a rank that has come expects another number of ranks.
-  void look_around() {
-    for (const int rank : missing()) {
-      if (!store_.check({key_of(rank)})) continue;
-      const Arrival other = parse(string_of(store_.get(key_of(rank))));
-      if (other.world_size != environment_.world_size) {
-        throw InputError(
-            fmt::format("rank {} (host {}) has WORLD_SIZE {}, and rank {} has {}", rank, other.host,
-                        other.world_size, environment_.rank, environment_.world_size),
-            "Start all ranks with the same WORLD_SIZE.");
-      }
-      arrivals_[static_cast<std::size_t>(rank)] = other;
+  /// Notes which of the ranks have come: all of them with two messages if none is missing, else half by half.
+  void look_at(std::span<const int> ranks) {
+    if (ranks.empty()) return;
+    if (store_.check(keys_of(ranks))) {
+      const std::vector<std::vector<std::uint8_t>> texts = store_.multiGet(keys_of(ranks));
+      for (std::size_t i = 0; i < ranks.size(); ++i) note(ranks[i], parse(string_of(texts[i])));
+    } else if (ranks.size() > 1) {
+      look_at(ranks.first(ranks.size() / 2));
+      look_at(ranks.subspan(ranks.size() / 2));
     }
+  }
+
+  /// Throws if the rank expects another number of ranks.
+  void note(int rank, const Arrival& other) {
+    if (other.world_size != environment_.world_size) {
+      throw InputError(fmt::format("rank {} (host {}) has WORLD_SIZE {}, and rank {} has {}", rank,
+                                   other.host, other.world_size, environment_.rank, environment_.world_size),
+                       "Start all ranks with the same WORLD_SIZE.");
+    }
+    arrivals_[static_cast<std::size_t>(rank)] = other;
   }
 
   c10d::Store& store_;

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "strata/util/error.hpp"
+#include "strata/util/log.hpp"
 
 namespace strata::torch_ranks {
 namespace {
@@ -37,7 +38,11 @@ std::string prefix_of(const Environment& environment) {
 /// its groups in a map that threads of several groups change at once. The variable is read with the first
 /// group of a process; a user's choice stands.
 Environment without_flight_recorder(const Environment& environment) {
-  ::setenv("TORCH_FR_BUFFER_SIZE", "0", 0);
+  if (std::getenv("TORCH_FR_BUFFER_SIZE") != nullptr) return environment;
+  spdlog::info(
+      "TORCH_FR_BUFFER_SIZE=0 is set, which turns off torch's flight recorder, of NCCL, too: several threads "
+      "use groups. Set the variable to a number of entries to keep it on.");
+  ::setenv("TORCH_FR_BUFFER_SIZE", "0", 1);
   return environment;
 }
 

@@ -16,7 +16,11 @@ or, in two calls, what the programs do:
 Importing strata imports neither torch nor torch_geometric; what gives their types does.
 """
 
+import os
 from typing import TYPE_CHECKING
+
+# Threads of OpenMP that spin while they wait take the cores of those that load; libgomp reads this when it is loaded, with torch or _core.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 from strata import _core
 from strata._core import device_count, with_cuda

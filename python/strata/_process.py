@@ -64,6 +64,11 @@ def init(device: str = "auto", ranks_per_machine: int = 0) -> _core.Process:
     sys.excepthook = _end_other_ranks(sys.excepthook)
     os.register_at_fork(after_in_child=_leak)
     _warn_if_alone(_State.process)
+    if _TORCH_CAME_FIRST:
+        _core.log(
+            "torch was imported before strata: unless OMP_WAIT_POLICY=passive was set before that, threads of OpenMP spin while they "
+            "wait, which takes cores from loading where few are free"
+        )
     return _State.process
 
 

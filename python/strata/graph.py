@@ -123,6 +123,7 @@ class Graph:
         self._core = core
         self._again: functools.partial[Graph] | None = None  # makes it in another process; None: from what it holds
         self._attributes = attributes or Attributes()
+        self._only_samples_weights = False  # loaded with weights, of which no array is here that batches could look up
         self._number = next(_numbers)
         register(self)
 
@@ -332,7 +333,7 @@ def load(
             "planted:parts=4,...", "ogb:DIR", "npy:DIR" ... Only parts can be loaded on several machines. Nodes of parts have
             other numbers than in the input: see Graph.
         edge_ids: whether batches name their edges (8 bytes per edge); by default where the graph has ids.
-        weights: whether edge weights are loaded, for sampler="weighted".
+        weights: whether edge weights are loaded, for sampler="weighted"; batches do not have them.
         gpu_memory: bytes of each GPU that the graph may take; by default half of what is free.
         replicate: whether every machine keeps the structure of the whole graph: "auto", "on" or "off".
         halo_cache: bytes of host memory per machine for other machines' rows and neighbor lists.
@@ -358,6 +359,7 @@ def load(
         fanouts=fanouts,
         batch_size=batch_size,
     )
+    graph._only_samples_weights = weights
     return graph
 
 

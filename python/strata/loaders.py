@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -360,6 +361,12 @@ class NeighborLoader(_Loader):
         if weight_attr is not None:
             sampler = by_weight(sampler, weight_attr)
         self._weight_attr = weight_attr
+        if graph._only_samples_weights and sampler != "weighted":
+            warnings.warn(
+                "the graph was loaded with weights, by which this loader chooses no neighbors, and its batches have no edge_weight: "
+                'give sampler="weighted", or look them up in an array of your own, edge_weight[batch.e_id]',
+                stacklevel=_arguments.caller(),
+            )
         self.transform = transform
         self._input_nodes = input_nodes
         self._choices: dict[str, Any] = {"replace": replace, "sampler": sampler, "seed": seed, "deal": deal}

@@ -182,6 +182,16 @@ class Attributes(unittest.TestCase):
             with self.assertRaisesRegex(strata.InputError, 'cannot be padded\n  Take subgraph_type="directional"'):
                 strata.graphed(step, strata.NeighborLoader(graph, [4, 3], batch_size=32, subgraph_type="induced"))
 
+    def test_of_weights_that_are_only_sampled_by_give_a_warning(self):
+        with tempfile.TemporaryDirectory(prefix="strata-python-") as folder:
+            strata.save(Data(x=self.plain.x, edge_index=self.plain.edge_index, edge_weight=self.weights), f"{folder}/npy")
+            with strata.load(f"npy:{folder}/npy", weights=True) as graph:
+                with self.assertWarnsRegex(UserWarning, "its batches have no edge_weight: .*edge_weight.batch.e_id"):
+                    strata.NeighborLoader(graph, [3], None)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("error")
+                    strata.NeighborLoader(graph, [3], None, sampler="weighted")
+
     def test_are_refused_where_they_do_not_fit(self):
         edges = self.plain.edge_index
         for options, message in (

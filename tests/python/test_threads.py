@@ -66,7 +66,10 @@ class Entries:
         return str(self.folder / f"new-{next(self.folders)}")
 
     def calls(self):
-        return {name: getattr(self, f"do_{name}") for name in (*strata.__all__, *EXTRA) if name not in NOT_CALLED and name[:2] != "__"}
+        names = [name for name in (*strata.__all__, *EXTRA) if name not in NOT_CALLED and name[:2] != "__"]
+        unknown = [name for name in names if not hasattr(self, f"do_{name}")]
+        assert not unknown, f"{unknown}: give Entries a call of each, or NOT_CALLED the reason"
+        return {name: getattr(self, f"do_{name}") for name in names}
 
     def read(self, graph):
         with graph:

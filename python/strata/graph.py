@@ -146,8 +146,8 @@ class Graph:
     def __reduce__(self) -> Any:
         """Another process makes the graph again, when it first uses it: from its source, or from tensors in shared memory."""
         if self._again is None:
-            self._again = functools.partial(_made_again, self._attributes, **self._arguments())
-        return _to_be_made, (self._again,)
+            self._again = functools.partial(from_tensors, **self._arguments())
+        return _to_be_made, ({name: held for name, held in vars(self).items() if name not in ("_core", "_number")},)
 
     def _arguments(self) -> dict[str, Any]:
         """Those of from_tensors() that make this graph."""
@@ -270,10 +270,10 @@ class Graph:
         return f"strata.Graph({self.name!r}, nodes={self.num_nodes}, edges={self.num_edges}, features={self.num_features})"
 
 
-def _to_be_made(again: functools.partial[Graph]) -> Graph:
+def _to_be_made(held: dict[str, Any]) -> Graph:
     """A graph that its first use makes, once the process has been told its rank and its device. That use is collective."""
     graph = Graph.__new__(Graph)
-    graph._again = again
+    vars(graph).update(held)
     return graph
 
 
@@ -418,12 +418,6 @@ def from_tensors(
     except Exception:
         graph.close()
         raise
-    return graph
-
-
-def _made_again(attributes: Attributes, **arguments: Any) -> Graph:
-    graph = from_tensors(**arguments)
-    graph._attributes = attributes
     return graph
 
 

@@ -8,8 +8,8 @@
 
 namespace strata::train {
 
-/// metrics.jsonl: one JSON object per line, appended and flushed at once (docs/metrics.md is its schema). Only
-/// the first rank has one; elsewhere writing does nothing.
+/// metrics.jsonl: one JSON object per line, appended and flushed at once (docs/metrics.md is its schema).
+/// Only the first rank has one; elsewhere writing does nothing.
 class MetricsLog {
  public:
   MetricsLog() = default;

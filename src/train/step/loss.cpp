@@ -28,8 +28,9 @@ namespace {
 
 void check(const LossOptions& options, Count num_classes) {
   if (options.multi_label && options.kind != LossKind::bce)
-    throw InputError("--loss cross-entropy needs one class per node, but nodes of this graph may have several",
-                     "Use --loss bce.");
+    throw InputError(
+        "--loss cross-entropy needs one class per node, but nodes of this graph may have several",
+        "Use --loss bce.");
   if (!(options.label_smoothing >= 0 && options.label_smoothing < 1)) {
     throw InputError(fmt::format("--label-smoothing: {} is not in [0, 1)", options.label_smoothing),
                      "Give a share such as 0.1.");

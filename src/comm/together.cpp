@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <exception>
+#include <new>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -16,6 +17,7 @@ Kind kind_of(const std::exception& error) {
   if (dynamic_cast<const InputError*>(&error) != nullptr) return Kind::input;
   if (dynamic_cast<const std::out_of_range*>(&error) != nullptr) return Kind::input;
   if (dynamic_cast<const OutOfMemory*>(&error) != nullptr) return Kind::memory;
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) return Kind::memory;
   return Kind::other;
 }
 
@@ -52,13 +54,16 @@ std::string encode(const std::exception& error, const GroupState& state) {
   std::terminate();
 }
 
-/// This rank failed, too, but another one reports the error.
-[[noreturn]] void rethrow_as_echo(const std::exception_ptr& own) {
+/// This rank failed, too, but another one reports the error. What is no Error, such as std::bad_alloc, cannot
+/// say so; the error of that rank stands for it.
+[[noreturn]] void rethrow_as_echo(const std::exception_ptr& own, const std::string& blob) {
   try {
     std::rethrow_exception(own);
   } catch (Error& error) {
     error.mark_as_echo();
     throw;
+  } catch (...) {
+    throw_echo(blob);
   }
 }
 
@@ -81,7 +86,7 @@ void Communicator::together(const std::function<void()>& work) const {
   const int speaker = static_cast<int>(first_failed) % state.size;
   broadcast(blob, speaker);
   if (speaker == state.rank) std::rethrow_exception(own);
-  if (own) rethrow_as_echo(own);
+  if (own) rethrow_as_echo(own, blob);
   throw_echo(blob);
 }
 

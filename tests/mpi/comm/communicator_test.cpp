@@ -211,6 +211,24 @@ TEST_P(CommunicatorTest, NoticesThatLessCameThanExpected) {
   EXPECT_THAT(text, HasSubstr(rank() == 1 ? "sent 8 bytes where 16 were expected" : "no CommError"));
 }
 
+TEST_P(CommunicatorTest, MakesLackOfMemoryOfTheSystemEverybodysLackOfMemory) {
+  for (const int last : {0, size() - 1}) {  // the first rank, or all of them
+    ExitCode code = ExitCode::ok;
+    bool speaks = false;
+    try {
+      communicator_.together([&] {
+        if (rank() <= last) throw std::bad_alloc();
+      });
+    } catch (const std::exception& error) {
+      code = exit_code(error);
+      const auto* typed = dynamic_cast<const Error*>(&error);
+      speaks = typed == nullptr || !typed->is_echo();
+    }
+    EXPECT_EQ(code, ExitCode::out_of_memory);
+    EXPECT_EQ(speaks, rank() == 0);
+  }
+}
+
 TEST_P(CommunicatorTest, CannotBeUsedAfterClose) {
   Communicator closed = communicator_.duplicate();
   closed.close();

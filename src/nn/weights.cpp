@@ -50,8 +50,9 @@ const char* name_of_type(at::ScalarType type) {
   return found->name;
 }
 
+/// `what` may quote names of the file, which are anybody's.
 [[noreturn]] void refuse(const Path& path, const std::string& what) {
-  throw InputError(fmt::format("{}: {}", path.string(), what),
+  throw InputError(fmt::format("{}: {}", path.string(), printable(what)),
                    "The file is damaged or no safetensors file; use another one or write it again.");
 }
 
@@ -82,7 +83,7 @@ json parse_header(std::string_view text, const Path& path) {
   try {
     header = json::parse(text, watch);
   } catch (const json::exception& e) {
-    refuse(path, fmt::format("the header is not valid JSON: {}", printable(e.what())));
+    refuse(path, fmt::format("the header is not valid JSON: {}", e.what()));
   }
   if (!twice.empty()) refuse(path, fmt::format("the header names \"{}\" twice", twice));
   if (!header.is_object()) refuse(path, "the header is not a JSON object");

@@ -228,8 +228,8 @@ RowCode feature_code_from(const Fields& f) {
 
 Manifest manifest_from(const Fields& f) {
   const Fields features = f.object("features"), labels = f.object("labels"), splits = f.object("splits");
-  Manifest manifest{.name = f.get<std::string>("name"),
-                    .build_id = f.get<std::string>("build_id"),
+  Manifest manifest{.name = printable(f.get<std::string>("name")),
+                    .build_id = printable(f.get<std::string>("build_id")),
                     .book = PartitionBook{f.counts("offsets")},
                     .num_edges = f.count("num_edges"),
                     .undirected = f.get<bool>("undirected"),

@@ -173,6 +173,19 @@ TEST_F(Weights, NameTheByteOfAHeaderThatIsNotUtf8) {
   EXPECT_THAT(message("{\"na\xefve\": 1}", ""), testing::HasSubstr("not UTF-8 text: byte 0xef at offset 12"));
 }
 
+TEST_F(Weights, KeepControlCharactersOfTheirNamesFromTheTerminal) {
+  const std::string header = R"({"a\u001b[31mred":{"dtype":"F13","shape":[1],"data_offsets":[0,4]}})";
+  std::string file(8, '\0');
+  file[0] = static_cast<char>(header.size());
+  try {
+    parse_tensors(file + header + "1234", "foreign.safetensors");
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const InputError& error) {
+    EXPECT_EQ(std::string(error.what()).find('\x1b'), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("a\\x1b[31mred"), std::string::npos) << error.what();
+  }
+}
+
 TEST_F(Weights, RefuseTwoTensorsOfOneName) {
   EXPECT_THROW(
       write_tensors(path(), {.tensors = {{"a", at::zeros({1})}, {"a", at::zeros({1})}}, .metadata = {}}),

@@ -15,6 +15,9 @@
 namespace strata::train {
 namespace {
 
+/// Of all ranks together: their text, half a gigabyte at most, passes through the memory of the first rank.
+constexpr std::size_t kSpansOfTrace = 1 << 22;
+
 PipelineParts pipeline_parts(RunContext& context, const store::MachineGraph& graph) {
   return {.world = &context.communicator(),
           .topology = &context.topology,
@@ -83,7 +86,9 @@ Session::Session(RunContext& c, const ModelFactory& make_model)
       graph(load(c)),
       learner(c, graph, make_model),
       table(c.config.start_early ? std::nullopt : table_in_place(*learner.model, graph, c)),
-      trace(c.config.trace.empty() ? nullptr : std::make_unique<Trace>()),
+      trace(c.config.trace.empty()
+                ? nullptr
+                : std::make_unique<Trace>(kSpansOfTrace / static_cast<std::size_t>(c.world.size()))),
       pipeline(pipeline_parts(c, graph), pipeline_options(*this)),
       graphs(replays(c.config.cuda_graph, pipeline.pads())),
       evaluators(c, graph, *learner.model),

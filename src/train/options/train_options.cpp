@@ -264,7 +264,8 @@ void add_machine_options(OptionTable& table, TrainSettings& settings) {
 void add_log_options(OptionTable& table, TrainConfig& c) {
   table.group("Log", "log");
   table.add("trace", c.trace,
-            "Write what each stage of each rank did when to this file, for ui.perfetto.dev");
+            "Write what each stage of each rank did when to this file, for ui.perfetto.dev; of long runs the "
+            "first 4 million spans");
   table
       .add("report", c.report,
            "Draw the finished run on one page, report.html in its folder (strata-report; needs Python)")

@@ -2,6 +2,7 @@
 #include "report/trace.hpp"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <array>
 #include <string>
@@ -33,7 +34,8 @@ std::string names_of(int rank) {
 
 }  // namespace
 
-Trace::Trace() : start_(Clock::now()), wall_start_(std::chrono::system_clock::now()) {}
+Trace::Trace(std::size_t most_spans)
+    : most_spans_(most_spans), start_(Clock::now()), wall_start_(std::chrono::system_clock::now()) {}
 
 void Trace::add(Lane lane, Clock::time_point begin, Clock::time_point end, std::int64_t step) {
   keep({.begin = begin, .end = end, .step = step, .lane = lane});
@@ -50,7 +52,10 @@ void Trace::exchanged(const Messages& messages) {
 
 void Trace::keep(const Span& span) {
   const std::lock_guard lock(mutex_);
-  spans_.push_back(span);
+  if (spans_.size() < most_spans_)
+    spans_.push_back(span);
+  else if (full_since_ == Clock::time_point{})
+    full_since_ = span.end;
 }
 
 void Trace::write(const std::filesystem::path& path, const comm::Communicator& world) const {
@@ -70,6 +75,9 @@ void Trace::write(const std::filesystem::path& path, const comm::Communicator& w
     if (span.step >= 0) text += fmt::format(R"(,"args":{{"step":{}}})", span.step);
     text += '}';
   }
+  if (full_since_ != Clock::time_point{} && world.rank() == 0)
+    spdlog::warn("--trace: {} has the first {:.0f} s of the run; the rest is left out", path.string(),
+                 std::chrono::duration<double>(full_since_ - start_).count());
   const std::vector<std::string> texts = world.gather(text, 0);
   if (world.rank() != 0) return;
   write_file_atomically(path, fmt::format("{{\"traceEvents\":[\n{}\n]}}\n", fmt::join(texts, ",\n")));

@@ -31,14 +31,15 @@ class Trace final : public comm::ExchangeListener {
     evaluate
   };
 
-  Trace();
+  /// Keeps so many spans, those of the first steps.
+  explicit Trace(std::size_t most_spans);
   /// `step` is counted over the whole run; -1: none.
   void add(Lane lane, Clock::time_point begin, Clock::time_point end, std::int64_t step = -1);
   void exchanged(const Messages& messages) override;
 
   /// Writes the spans of all ranks into one file of trace events (JSON; a process a rank, a thread a lane,
-  /// microseconds since the first rank began). Collective; the first rank writes, atomically. Throws IoError
-  /// there.
+  /// microseconds since the first rank began). Warns where spans were left out. Collective; the first rank
+  /// writes, atomically. Throws IoError there.
   void write(const std::filesystem::path& path, const comm::Communicator& world) const;
 
  private:
@@ -50,8 +51,10 @@ class Trace final : public comm::ExchangeListener {
   };
   void keep(const Span& span);
 
+  std::size_t most_spans_;
   std::mutex mutex_;
   std::vector<Span> spans_;
+  Clock::time_point full_since_ = {};  // when the first span was left out
   Clock::time_point start_;
   std::chrono::system_clock::time_point wall_start_;  // what ranks on other hosts share
 };

@@ -24,7 +24,7 @@ std::filesystem::path shared_path(const test::TemporaryFolder& folder) {
 TEST(Trace, HoldsTheSpansOfAllRanks) {
   const test::TemporaryFolder folder;
   const std::filesystem::path path = shared_path(folder);
-  Trace trace;
+  Trace trace(1000);
   const auto work = [&](Trace::Lane lane) {
     for (std::int64_t step = 0; step < 50; ++step) const TraceSpan span(&trace, lane, step);
   };
@@ -63,6 +63,22 @@ TEST(Trace, HoldsTheSpansOfAllRanks) {
     EXPECT_EQ(names[rank]["rank " + std::to_string(rank)], 1);
     EXPECT_EQ(names[rank]["train"], 1);
   }
+  test::world().communicator().barrier();
+}
+
+TEST(Trace, KeepsTheFirstSpansOfALongRun) {
+  const test::TemporaryFolder folder;
+  const std::filesystem::path path = shared_path(folder);
+  Trace trace(7);
+  for (std::int64_t step = 0; step < 50; ++step) const TraceSpan span(&trace, Trace::Lane::train, step);
+  trace.write(path, test::world().communicator());
+  test::world().communicator().barrier();
+  std::map<int, std::vector<std::int64_t>> steps;
+  const auto file = nlohmann::json::parse(read_file(path));
+  for (const auto& event : file.at("traceEvents"))
+    if (event.at("ph") == "X") steps[event.at("pid")].push_back(event.at("args").at("step"));
+  ASSERT_EQ(steps.size(), static_cast<std::size_t>(test::world().size()));
+  for (const auto& [rank, kept] : steps) EXPECT_EQ(kept, (std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 6}));
   test::world().communicator().barrier();
 }
 

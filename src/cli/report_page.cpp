@@ -63,15 +63,17 @@ pid_t start(const std::vector<std::string>& words, std::FILE* output) {
   return failed == 0 ? process : -1;
 }
 
-/// The exit code, or -1 for a process that was killed, by this one if it takes too long.
+/// The exit code, or -1 for a process that was killed, by this one if it takes too long, and where the system
+/// does not tell.
 int exit_code_of(pid_t process) {
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   int status = 0;
-  while (::waitpid(process, &status, WNOHANG) == 0) {
+  pid_t ended = 0;
+  while ((ended = ::waitpid(process, &status, WNOHANG)) == 0 || (ended < 0 && errno == EINTR)) {
     if (std::chrono::steady_clock::now() > deadline) ::kill(process, SIGKILL);
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return ended == process && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 std::string text_of(std::FILE* file) {

@@ -117,6 +117,8 @@ class Run {
       const std::string note = fanouts_note(config_.fanouts);
       if (!note.empty()) spdlog::warn("{}", note);
     }
+    if (context_.first_rank() && config_.resume && finished() && !progress_.evaluation_due)
+      spdlog::info("{}", nothing_left(config_, progress_.epoch));
     training_start_ = Clock::now();
     bool stopped = progress_.evaluation_due && !end_epoch();
     while (!stopped && !finished()) {

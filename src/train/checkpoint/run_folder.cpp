@@ -9,6 +9,8 @@
 #include <ctime>
 #include <system_error>
 
+#include "strata/graph/manifest_file.hpp"
+#include "strata/graph/part_file.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
 
@@ -31,11 +33,17 @@ bool has_run(const fs::path& folder) {
   return false;
 }
 
+/// Many programs have a manifest.json; with the first part beside it, it is that of strata-partition.
+bool holds_parts(const fs::path& folder) {
+  std::error_code ignored;
+  return fs::exists(folder / graph::kManifestFile, ignored) &&
+         fs::exists(graph::part_path(folder, 0), ignored);
+}
+
 /// The directory of part files that the folder is, or lies in; empty if there is none.
 fs::path parts_around(const fs::path& folder) {
-  std::error_code ignored;
   for (fs::path at = fs::absolute(folder).lexically_normal(); at.has_relative_path(); at = at.parent_path())
-    if (fs::exists(at / "manifest.json", ignored)) return at;
+    if (holds_parts(at)) return at;
   return {};
 }
 

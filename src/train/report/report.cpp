@@ -82,10 +82,10 @@ std::string banner(const RunFacts& facts) {
       enum_name(config.optimizer), config.learning_rate, counted(facts.global_batch, "seed"),
       counted(facts.steps_per_epoch, "step"));
   text += fmt::format(
-      "ranks   {} on {}, {} per rank, gradients over {}{}\n",
-      counted(static_cast<Count>(num_ranks(facts)), "rank"),
+      "ranks   {} on {}, {} per rank{}{}\n", counted(static_cast<Count>(num_ranks(facts)), "rank"),
       counted(facts.topology.num_machines(), facts.topology.virtual_machines ? "virtual machine" : "machine"),
-      counted(facts.cores, "core"), facts.reducer,
+      counted(facts.cores, "core"),
+      num_ranks(facts) > 1 ? fmt::format(", gradients over {}", facts.reducer) : "",
       facts.topology.num_machines() > 1
           ? fmt::format(",\n        feature rows over {}", row_exchange_name(facts))
           : "");
@@ -412,9 +412,20 @@ std::string final_table(const FinalReport& report) {
       report.peak_device_bytes > 0
           ? fmt::format(", of libtorch on its GPU {}", format_bytes(report.peak_device_bytes))
           : std::string();
-  return table.str() + fmt::format("{} seeds/s, peak host memory of rank 0 {}{}\n",
-                                   format_count(static_cast<Count>(r.seeds_per_second)),
+  const std::string speed =
+      r.seeds_per_second > 0
+          ? fmt::format("{} seeds/s, ", format_count(static_cast<Count>(r.seeds_per_second)))
+          : std::string();
+  return table.str() + fmt::format("{}peak host memory of rank 0 {}{}\n", speed,
                                    format_bytes(report.peak_host_bytes), on_gpu);
+}
+
+std::string nothing_left(const TrainConfig& config, Count epochs_done) {
+  const std::string last = fmt::format("nothing is left to train: the run has done {} of {}", epochs_done,
+                                       counted(config.epochs, "epoch"));
+  return epochs_done < config.epochs
+             ? fmt::format("{} and stopped by --patience {}; a larger one goes on", last, config.patience)
+             : last + "; more --epochs go on";
 }
 
 std::string farewell(const TrainConfig& config, const TrainResult& result) {

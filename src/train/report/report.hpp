@@ -121,6 +121,9 @@ std::string stages_line(const EpochReport& epoch);
 std::string exchange_table(const ExchangeTotals& totals);
 std::string final_table(const FinalReport& report);
 /// Where the model is and what to do with it, or how to continue a stopped run.
+/// Of a finished run that was resumed: why no epoch follows.
+std::string nothing_left(const TrainConfig& config, Count epochs_done);
+
 std::string farewell(const TrainConfig& config, const TrainResult& result);
 
 }  // namespace strata::train

@@ -124,6 +124,21 @@ TEST(Banner, TellsGraphModelRanksAndPlan) {
   EXPECT_THAT(text, Not(HasSubstr("planned from")));
 }
 
+TEST(Banner, NamesNoSumOfGradientsOfOneRank) {
+  RunFacts facts = two_gpus();
+  facts.topology.ranks.resize(1);
+  EXPECT_THAT(banner(facts), HasSubstr("ranks   1 rank on 1 machine, 8 cores per rank\n"));
+}
+
+TEST(NothingLeft, NamesTheReason) {
+  TrainConfig config;
+  config.epochs = 7;
+  EXPECT_EQ(nothing_left(config, 7),
+            "nothing is left to train: the run has done 7 of 7 epochs; more --epochs go on");
+  config.patience = 2;
+  EXPECT_THAT(nothing_left(config, 5), HasSubstr("done 5 of 7 epochs and stopped by --patience 2"));
+}
+
 TEST(Banner, TellsWhatThePlanWasMadeFrom) {
   RunFacts facts = two_gpus();
   facts.presampled_batches = 64;

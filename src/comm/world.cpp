@@ -15,7 +15,7 @@ struct World::State {
   Communicator communicator;
 };
 
-World::World(int* argc, char*** argv) : World(mpi_backend(argc, argv)) {}
+World::World(int* argc, char*** argv) : World(backend_of_program(argc, argv)) {}
 
 World::World(std::shared_ptr<Backend> backend)
     : state_(std::make_unique<State>(Internals::adopt(std::move(backend), kPieceBytes))) {}

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What people get wrong with strata-train."""
+import numpy as np
 from mistake import Mistake
 
 SPEC = 'synthetic:kind=sbm,nodes=300,edges=2400,features=8,classes=3,seed=1'
@@ -17,6 +18,11 @@ def prepare(folder, shell):
                  f'{TRAIN} {job} --output done'):
         code, text = shell(line)
         assert code == 0, text
+    (folder / 'same').mkdir()
+    for name, array in {'edge_index': [[0, 1], [1, 0]], 'x': np.ones((6, 2), np.float32), 'y': [0] * 6, 'train': [2, 3]}.items():
+        np.save(folder / 'same' / f'{name}.npy', np.array(array))
+    code, text = shell('strata-partition build --input npy:same --parts 1 --output oneclass')
+    assert code == 0, text
     for name in 'no-parts', 'graphbolt', 'ogb', 'numpy':
         (folder / name).mkdir()
     (folder / 'graphbolt/metadata.yaml').write_text('')
@@ -38,6 +44,7 @@ TABLE = (
     Mistake('strata-train --graph ogb', ('Build it first', 'strata-partition build --input ogb:ogb')),
     Mistake('strata-train --graph numpy', ('Build it first', 'strata-partition build --input npy:numpy')),
     Mistake('strata-train --graph ogb:products', ('--graph ogb:products', 'strata-partition build --input ogb:products')),
+    Mistake('strata-train --graph oneclass --fanouts 2', ('oneclass: all labels of the graph are one class', 'two classes or more')),
     Mistake('strata-train --graph parts/manifest.json', ('parts/manifest.json',)),
     Mistake('strata-train parts', ('unexpected argument parts', 'Did you mean --graph parts?')),
     Mistake('strata-train --dataset parts', ('unknown option --dataset', '--graph')),
@@ -50,6 +57,11 @@ TABLE = (
     Mistake('strata-train test done --graph parts', ('Did you mean evaluate?',)),
     Mistake('strata-train infer done --graph parts', ('Did you mean predict?',)),
     Mistake('strata-train help', ('Did you mean --help?',)),
+    # launchers that are not Open MPI's
+    Mistake('PMI_RANK=0 PMI_SIZE=3 PMI_FD=9 ' + TRAIN, ('the mpirun of another MPI started 3 ranks (PMI_SIZE=3)', "Open MPI's mpirun")),
+    Mistake('PMI_RANK=0 PMI_SIZE=3 I_MPI_HYDRA_TOPOLIB=hwloc strata-doctor --quick', ('PMI_SIZE=3', "Open MPI's mpirun")),
+    Mistake('MV2_COMM_WORLD_RANK=0 MV2_COMM_WORLD_SIZE=5 ' + TRAIN + ' --plan-only', ('MV2_COMM_WORLD_SIZE=5', 'do all the work')),
+    Mistake('RANK=0 WORLD_SIZE=4 MASTER_ADDR=localhost MASTER_PORT=29411 ' + TRAIN, ('WORLD_SIZE=4', 'Start it with mpirun')),
     # names of options
     Mistake(TRAIN + ' --fanout 5,5', ('unknown option --fanout', 'Did you mean --fanouts?')),
     Mistake(TRAIN_2 + ' --fanout 5,5', ('strata-train: unknown option --fanout',), ('rank',)),

@@ -96,7 +96,7 @@ class Backend {
 inline constexpr const char* kBackendCapsule = "strata.comm.Backend/1";
 
 /// All ranks of mpirun or srun. Initialises MPI with MPI_THREAD_MULTIPLE, before any other thread starts and
-/// once per process; closing the group finalises it.
+/// once per process; closing the group finalises it. Throws InputError if MPI sees one rank of several.
 std::shared_ptr<Backend> mpi_backend(int* argc, char*** argv);
 
 /// One rank on its own, without MPI and network.
@@ -107,12 +107,16 @@ std::shared_ptr<Backend> solo_backend(const Backend::Member& self);
 /// What started this process.
 enum class Launcher : std::uint8_t {
   none,   ///< nothing that made other ranks
-  mpi,    ///< mpirun or srun
+  mpi,    ///< mpirun, or srun with more than one task
   torch,  ///< torchrun, or whoever set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT for torch.distributed
 };
 /// Told from the environment. What torchrun set comes before what mpirun or srun set, because they may have
 /// started torchrun. Throws InputError if only some of the variables for torch.distributed are set.
 Launcher find_launcher();
+
+/// The ranks of a program that knows no other launcher than MPI's: mpi_backend() where mpirun or srun started
+/// several ranks, else one rank on its own. Throws InputError under torchrun with several ranks.
+std::shared_ptr<Backend> backend_of_program(int* argc, char*** argv);
 
 std::string host_name();
 

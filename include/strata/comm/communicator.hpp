@@ -90,7 +90,7 @@ class Communicator {
 /// All ranks of the run. A program has exactly one, made in main before any thread starts.
 class World {
  public:
-  World(int* argc, char*** argv);  ///< over MPI, which is initialised here and finalised at the end
+  World(int* argc, char*** argv);  ///< over backend_of_program() of backend.hpp, until the end
   /// Over what backend.hpp offers, whose first group it owns.
   explicit World(std::shared_ptr<Backend> backend);
   ~World();  ///< waits for all ranks, except while an exception is on its way

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdlib>
 #include <initializer_list>
+#include <string_view>
 #include <vector>
 
 #include "strata/comm/backend.hpp"
@@ -15,22 +16,52 @@
 namespace strata::comm {
 namespace {
 
+constexpr const char* kSrunRemedy =
+    "Start the ranks with Open MPI's mpirun (`mpirun -n 1` for one), or with `srun --mpi=pmix` if both Slurm "
+    "and Open MPI have PMIx.";
+
 bool is_set(const char* name) { return std::getenv(name) != nullptr; }
 
+/// What a launcher says about the number of its ranks.
+struct Told {
+  const char* variable = nullptr;  ///< null if it says nothing
+  int ranks = 0;
+};
+
+/// From the first of these variables that is set. Open MPI's comes first because its mpirun may run within a
+/// step of srun or within another MPI's mpirun, whose variables stay set.
+Told told_ranks() {
+  constexpr std::array kSizes{"OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "PMI_SIZE",
+                              "SLURM_STEP_NUM_TASKS"};
+  for (const char* name : kSizes)
+    if (const char* text = std::getenv(name)) return {name, std::atoi(text)};
+  // MPICH and Intel MPI; it counts the ranks of this host only, so that 1 says nothing.
+  constexpr const char* kOfHost = "MPI_LOCALNRANKS";
+  const char* text = std::getenv(kOfHost);
+  const int ranks = text == nullptr ? 0 : std::atoi(text);
+  return ranks > 1 ? Told{kOfHost, ranks} : Told{};
+}
+
 bool started_by_mpi() {
-  constexpr std::array kRanks{"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"};
-  if (std::ranges::any_of(kRanks, is_set)) return true;
-  // srun without a PMI: MPI says what is missing, while ranks that do not know each other would all do the
-  // same.
-  const char* tasks = std::getenv("SLURM_STEP_NUM_TASKS");
-  return tasks != nullptr && std::atoi(tasks) > 1;
+  if (is_set("OMPI_COMM_WORLD_RANK")) return true;
+  // One rank needs no MPI, which fails in a step of srun (`srun --pty bash`) if it was built without Slurm's
+  // PMI. Of several ranks MPI says what is missing, while each on its own would do all the work.
+  if (const Told told = told_ranks(); told.variable != nullptr) return told.ranks > 1;
+  constexpr std::array kRanks{"PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK"};
+  return std::ranges::any_of(kRanks, is_set);
+}
+
+/// Those of torch.distributed's variables that are not set.
+std::vector<const char*> missing_of_torch() {
+  constexpr std::array kWanted{"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"};
+  std::vector<const char*> missing;
+  std::ranges::copy_if(kWanted, std::back_inserter(missing), [](const char* name) { return !is_set(name); });
+  return missing;
 }
 
 /// Whether all of torch.distributed's variables are set; throws if only some are.
 bool started_by_torch() {
-  constexpr std::array kWanted{"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"};
-  std::vector<const char*> missing;
-  std::ranges::copy_if(kWanted, std::back_inserter(missing), [](const char* name) { return !is_set(name); });
+  const std::vector<const char*> missing = missing_of_torch();
   if (missing.empty()) return true;
   // Only these two say that there are ranks; the others may stay in a shell from earlier runs.
   if (!is_set("RANK") && !is_set("WORLD_SIZE")) return false;
@@ -57,9 +88,48 @@ Launcher find_launcher() {
 }
 
 int rank_of_launcher() {
-  return first_number({"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"});
+  return first_number({"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "SLURM_PROCID",
+                       "MPI_LOCALRANKID"});
 }
 
-int ranks_of_launcher() { return first_number({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}); }
+int ranks_of_launcher() { return told_ranks().ranks; }
+
+void refuse_lone_rank(int ranks_of_mpi) {
+  const Told told = told_ranks();
+  if (ranks_of_mpi > 1 || told.ranks < 2) return;
+  const std::string_view variable = told.variable;
+  const bool by_srun = variable == "SLURM_STEP_NUM_TASKS";
+  throw InputError(
+      fmt::format(
+          "{} started {} ranks ({}={}), but Open MPI sees only one: each of them would do all the work",
+          by_srun ? "srun" : "the mpirun of another MPI", told.ranks, variable, told.ranks),
+      by_srun
+          ? kSrunRemedy
+          : "Start the ranks with Open MPI's mpirun (`mpirun --version` says whose it is), not with that of "
+            "MPICH, Intel MPI or MVAPICH. For one rank on its own, unset the variable.");
+}
+
+std::string words_on_failed_start() {
+  const Told told = told_ranks();
+  const bool by_srun = !is_set("OMPI_COMM_WORLD_RANK") && is_set("SLURM_STEPID") && told.variable != nullptr;
+  if (!by_srun || rank_of_launcher() > 0) return {};
+  return fmt::format(
+      "strata: srun started the ranks ({}={}), and Open MPI cannot use what it offers.\n  {}\n",
+      told.variable, told.ranks, kSrunRemedy);
+}
+
+std::shared_ptr<Backend> backend_of_program(int* argc, char*** argv) {
+  const bool by_torchrun = is_set("TORCHELASTIC_RUN_ID");
+  if (!by_torchrun && started_by_mpi()) return mpi_backend(argc, argv);
+  if (const int ranks = first_number({"WORLD_SIZE"}); ranks > 1 && missing_of_torch().empty()) {
+    throw InputError(
+        fmt::format(
+            "{} says that there are {} ranks (WORLD_SIZE={}), but this program's ranks meet over MPI: "
+            "each of them would do all the work",
+            by_torchrun ? "torchrun" : "the environment", ranks, ranks),
+        "Start it with mpirun, or unset WORLD_SIZE for one rank on its own.");
+  }
+  return solo_backend();
+}
 
 }  // namespace strata::comm

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <mpi.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -12,6 +15,7 @@
 
 #include "polling.hpp"
 #include "strata/comm/backend.hpp"
+#include "strata/comm/launcher_rank.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::comm {
@@ -300,6 +304,48 @@ void require_fresh_mpi(const Member& self) {
                    "other library initialise MPI (mpi4py: mpi4py.rc.initialize = False).");
 }
 
+/// Says what to do if the process ends while this lives: if Open MPI cannot be initialized, it prints a page
+/// about its own build and calls _exit. So a child process waits for the end of this one, where there is
+/// something to say.
+class StartWatch {
+ public:
+  StartWatch() {
+    const std::string words = words_on_failed_start();
+    if (words.empty() || ::pipe2(ends_, O_CLOEXEC) != 0) return;
+    child_ = ::fork();
+    if (child_ == 0) speak_at_the_end(words);
+  }
+  ~StartWatch() {
+    if (ends_[0] < 0) return;
+    const bool has_started = ::write(ends_[1], "", 1) == 1;
+    for (const int end : ends_) ::close(end);
+    if (has_started && child_ > 0) ::waitpid(child_, nullptr, 0);
+  }
+  StartWatch(const StartWatch&) = delete;
+  StartWatch& operator=(const StartWatch&) = delete;
+
+ private:
+  /// Only what a child of a process with threads may call.
+  [[noreturn]] void speak_at_the_end(const std::string& words) const {
+    ::close(ends_[1]);
+    char started = 0;
+    const bool has_ended = ::read(ends_[0], &started, 1) == 0;
+    ::_exit(has_ended && ::write(STDERR_FILENO, words.data(), words.size()) > 0 ? 1 : 0);
+  }
+
+  pid_t child_ = -1;
+  int ends_[2] = {-1, -1};  // of a pipe; both stay open here, so that no write meets a pipe that nobody reads
+};
+
+void require_all_ranks(const Member& self) try {
+  int size = 0;
+  check(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size", self);
+  refuse_lone_rank(size);
+} catch (const InputError&) {
+  MPI_Finalize();
+  throw;
+}
+
 /// What suits Strata (docs/clusters.md, "MPI settings"), unless the user has set it.
 void prefer_settings() {
   setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
@@ -313,8 +359,12 @@ std::shared_ptr<Backend> mpi_backend(int* argc, char*** argv) {
   require_fresh_mpi(self);
   prefer_settings();
   int provided = MPI_THREAD_SINGLE;
-  check(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread", self);
+  {
+    const StartWatch watch;
+    check(MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided), "MPI_Init_thread", self);
+  }
   require_threads(provided);
+  require_all_ranks(self);
   check(MPI_Comm_rank(MPI_COMM_WORLD, &self.world_rank), "MPI_Comm_rank", self);
   check(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler", self);
   return std::make_shared<MpiWorld>(MPI_COMM_WORLD, self);

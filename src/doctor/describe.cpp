@@ -96,8 +96,10 @@ std::vector<std::string> describe_limits(const std::vector<RankFacts>& ranks) {
 
 std::vector<std::string> describe_network(const NetworkFacts& network, const std::vector<RankFacts>& ranks) {
   const std::vector<Host> hosts = hosts_of(ranks);
-  std::string mpi = fmt::format("{}, MPI_THREAD_MULTIPLE, {}", fmt::join(ranks.front().mpi_components, " "),
-                                ranks.front().cuda_aware ? "CUDA-aware" : "not CUDA-aware");
+  std::string mpi;  // of one rank without a launcher: none
+  if (!ranks.front().mpi_components.empty())
+    mpi = fmt::format("{}, MPI_THREAD_MULTIPLE, {}", fmt::join(ranks.front().mpi_components, " "),
+                      ranks.front().cuda_aware ? "CUDA-aware" : "not CUDA-aware");
   if (network.links.empty()) return {"one host: nothing to measure" + (mpi.empty() ? "" : "; " + mpi)};
   const auto slowest = std::ranges::min(network.links, {}, &LinkRate::bytes_per_second);
   const auto fastest = std::ranges::max(network.links, {}, &LinkRate::bytes_per_second);

@@ -8,10 +8,15 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <ctime>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "strata/comm/transport.hpp"
 #include "strata/comm/versions.hpp"
@@ -82,6 +87,26 @@ void read_limits(const fs::path& root, RankFacts& facts) {
   facts.huge_pages = chosen_word(first_line(root / "sys/kernel/mm/transparent_hugepage/enabled"));
 }
 
+double own_cpu_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+void watch_processors(const fs::path& root, RankFacts& facts) {
+  constexpr std::chrono::milliseconds kMoment{300};
+  const auto start = std::chrono::steady_clock::now();
+  const std::vector<double> before = busy_seconds(facts.processors, root);
+  const double own_before = own_cpu_seconds();
+  if (before.empty()) return;
+  std::this_thread::sleep_for(kMoment);
+  const std::vector<double> after = busy_seconds(facts.processors, root);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  facts.own_cores = (own_cpu_seconds() - own_before) / seconds;
+  for (std::size_t i = 0; i < after.size(); ++i)
+    facts.busy.push_back(std::clamp((after[i] - before[i]) / seconds, 0.0, 1.0));
+}
+
 std::map<std::string, std::string> find_namespaces(const fs::path& root) {
   std::map<std::string, std::string> names;
   for (const char* kind : {"pid", "mnt", "ipc"}) {
@@ -141,6 +166,29 @@ std::vector<int> parse_processors(const std::string& list) {
   return processors;
 }
 
+std::vector<double> busy_seconds(const std::vector<int>& processors, const fs::path& root) {
+  constexpr std::array kBusy{true,  true, true, false,
+                             false, true, true, true};  // user to steal; idle, iowait
+  std::map<int, double> seconds;
+  std::ifstream stat(root / "proc/stat");
+  for (std::string line; std::getline(stat, line);) {
+    int processor = -1;
+    if (std::sscanf(line.c_str(), "cpu%d ", &processor) != 1) continue;
+    std::istringstream columns(line.substr(line.find(' ')));
+    std::int64_t ticks = 0;
+    for (const bool busy : kBusy)
+      if (columns >> ticks && busy)
+        seconds[processor] += static_cast<double>(ticks) / static_cast<double>(sysconf(_SC_CLK_TCK));
+  }
+  std::vector<double> wanted;
+  for (const int processor : processors) {
+    const auto found = seconds.find(processor);
+    if (found == seconds.end()) return {};
+    wanted.push_back(found->second);
+  }
+  return wanted;
+}
+
 int node_of_device(const std::string& pci_address, const fs::path& root) {
   std::string name = pci_address;
   std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
@@ -183,6 +231,7 @@ RankFacts gather_facts(const fs::path& root) {
   facts.cuda_aware = transport.cuda_aware;
   facts.processors = HostLimits().processors();
   facts.host_processors = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
+  watch_processors(root, facts);
   facts.namespaces = find_namespaces(root);
   read_limits(root, facts);
   facts.interfaces = find_interfaces(root);

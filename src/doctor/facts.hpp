@@ -26,7 +26,11 @@ struct RankFacts {
 
   std::vector<int> processors = {};  ///< that it may run on
   int host_processors = 0;           ///< of the host
-  int cores = 0;                     ///< its share
+  /// For a moment: how busy each of `processors` was (1: always), whoever used it; empty if the kernel does
+  /// not tell. And the cores that this process used meanwhile.
+  std::vector<double> busy = {};
+  double own_cores = 0;
+  int cores = 0;  ///< its share
   std::int64_t memory_bytes = 0, host_memory_bytes = 0;
   std::map<std::string, std::string> namespaces = {};  ///< "pid" -> "pid:[4026531836]"
 
@@ -57,6 +61,9 @@ std::vector<Interface> find_interfaces(const std::filesystem::path& root = "/");
 int node_of_device(const std::string& pci_address, const std::filesystem::path& root = "/");
 std::vector<int> processors_of_node(int node, const std::filesystem::path& root = "/");
 
+/// Seconds that processors have been busy since the host started; empty if one of them is not known.
+std::vector<double> busy_seconds(const std::vector<int>& processors, const std::filesystem::path& root = "/");
+
 /// "0-3,8" -> 0, 1, 2, 3, 8
 std::vector<int> parse_processors(const std::string& list);
 /// The chosen word of "always [madvise] never".
@@ -64,9 +71,9 @@ std::string chosen_word(const std::string& line);
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Interface, name, bits_per_second, sent_bytes, rdma)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankFacts, host, versions, mpi_components, cuda_aware, processors,
-                                   host_processors, cores, memory_bytes, host_memory_bytes, namespaces,
-                                   locked_bytes, open_files, shm_free_bytes, shm_bytes, huge_free_bytes,
-                                   overcommit, huge_pages, interfaces, visible_gpus, driver_gpus, gpu,
-                                   gpu_uuid, gpu_node, node_processors)
+                                   host_processors, busy, own_cores, cores, memory_bytes, host_memory_bytes,
+                                   namespaces, locked_bytes, open_files, shm_free_bytes, shm_bytes,
+                                   huge_free_bytes, overcommit, huge_pages, interfaces, visible_gpus,
+                                   driver_gpus, gpu, gpu_uuid, gpu_node, node_processors)
 
 }  // namespace strata::doctor

@@ -213,6 +213,30 @@ void judge_processors(const Host& host, const std::vector<RankFacts>& ranks, Fin
                       .remedy = Remedy::binding});
 }
 
+/// What other programs use of the processors that the ranks of a host may run on.
+void judge_busy_processors(const Host& host, const std::vector<RankFacts>& ranks, Findings& findings) {
+  constexpr double kShare = 0.15, kLeast = 0.5;  // of the processors, and in processors
+  std::map<int, double> busy;                    // several ranks may have looked at a processor
+  double others = 0;
+  for (const int r : host.ranks) {
+    const RankFacts& rank = ranks[at(r)];
+    for (std::size_t i = 0; i < std::min(rank.busy.size(), rank.processors.size()); ++i)
+      busy[rank.processors[i]] = std::max(busy[rank.processors[i]], rank.busy[i]);
+    others -= rank.own_cores;
+  }
+  for (const auto& [processor, share] : busy) others += share;
+  const auto all = static_cast<double>(busy.size());
+  if (others < std::max(kLeast, kShare * all)) return;
+  findings.push_back(
+      {.level = Level::warning,
+       .check = "ranks",
+       .host = host.name,
+       .message = fmt::format("other programs use {:.1f} of the {} that its ranks may run on", others,
+                              counted(std::ssize(busy), "processor")),
+       .action = "End them (top lists them), or ask for a host of your own (Slurm: --exclusive).",
+       .remedy = Remedy::busy_processors});
+}
+
 void judge_memory(const Host& host, const std::vector<RankFacts>& ranks, Findings& findings) {
   constexpr std::int64_t kLittle = std::int64_t{2} << 30;  // libraries, buffers and batches
   std::int64_t least = ranks[at(host.ranks.front())].memory_bytes;
@@ -316,6 +340,7 @@ Findings judge_ranks(const std::vector<RankFacts>& ranks) {
   Findings findings;
   for (const Host& host : hosts_of(ranks)) {
     judge_processors(host, ranks, findings);
+    judge_busy_processors(host, ranks, findings);
     judge_memory(host, ranks, findings);
     judge_unused_gpus(host, ranks, findings);
   }

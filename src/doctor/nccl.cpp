@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
-#include <unistd.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <chrono>
@@ -40,24 +40,31 @@ double seconds_of(const comm::Communicator& world, const cuda::Stream& stream, W
   return least;
 }
 
+constexpr const char* kLogName = "strata-doctor-nccl-log";
+
+/// The file that ask_for_nccl_log() made; empty if NCCL writes elsewhere, as the user says.
 std::string log_path() {
-  return (std::filesystem::temp_directory_path() / fmt::format("strata-doctor-{}.nccl", getpid())).string();
+  const char* const path = std::getenv("NCCL_DEBUG_FILE");
+  if (path == nullptr) return {};
+  std::error_code failed;
+  const std::string target = std::filesystem::read_symlink(path, failed).string();
+  return !failed && target.find(kLogName) != std::string::npos ? path : std::string();
 }
 
 }  // namespace
 
 void ask_for_nccl_log() {
   if (std::getenv("NCCL_DEBUG") != nullptr || std::getenv("NCCL_DEBUG_FILE") != nullptr) return;
+  // A file without a name: nobody else can put a link there, and nothing stays however the process ends.
+  const int log = memfd_create(kLogName, MFD_CLOEXEC);
+  if (log < 0) return;
   setenv("NCCL_DEBUG", "INFO", 0);
-  setenv("NCCL_DEBUG_FILE", log_path().c_str(), 0);
+  setenv("NCCL_DEBUG_FILE", fmt::format("/proc/self/fd/{}", log).c_str(), 0);
 }
 
 void read_nccl_log(NcclFacts& facts) {
   const std::string path = log_path();
-  std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) return;
-  parse_nccl_log(read_file(path), facts);
-  std::filesystem::remove(path, ignored);
+  if (!path.empty()) parse_nccl_log(read_file(path), facts);
 }
 
 void parse_nccl_log(const std::string& log, NcclFacts& facts) {

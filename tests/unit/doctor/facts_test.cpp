@@ -2,6 +2,7 @@
 #include "facts.hpp"
 
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <fstream>
@@ -70,6 +71,16 @@ TEST(Facts, CountsWhatInterfacesHaveSent) {
   EXPECT_TRUE(found[1].rdma);
   EXPECT_EQ(found[1].sent_bytes, 40) << "ports count words of four bytes";
   EXPECT_EQ(found[1].bits_per_second, 100e9);
+}
+
+TEST(Facts, CountsHowLongProcessorsWereBusy) {
+  const Root root;
+  root.write(
+      "proc/stat",
+      "cpu  1 1 1 1 1 1 1 1 0 0\ncpu0 100 20 30 9000 500 1 2 47 0 0\ncpu12 7 0 0 5 0 0 0 0 0 0\nintr 1\n");
+  const double tick = 1.0 / static_cast<double>(sysconf(_SC_CLK_TCK));
+  EXPECT_THAT(busy_seconds({0, 12}, root.path()), ElementsAre(200 * tick, 7 * tick));
+  EXPECT_THAT(busy_seconds({0, 1}, root.path()), IsEmpty()) << "the second is not known";
 }
 
 TEST(Facts, SurviveTheWayToOtherRanks) {

@@ -54,6 +54,22 @@ TEST(JudgeVersions, OnlyNotesAnotherGlibc) {
   EXPECT_EQ(exit_code(judge_versions(ranks)), 0);
 }
 
+TEST(JudgeRanks, SeesOtherProgramsOnTheProcessors) {
+  auto ranks = healthy_ranks(2, 2);
+  for (RankFacts& rank : ranks) {
+    rank.busy = {0.9, 0.5, 0.2, 0.2};
+    rank.own_cores = 0.75;
+  }
+  EXPECT_THAT(judge_ranks(ranks), IsEmpty()) << "1.8 of four, 1.5 of them of the two ranks themselves";
+  ranks[2].busy = {1, 0.5, 0.6, 0.2};
+  ranks[3].busy = {1, 1, 1, 0.1};
+  const Findings findings = judge_ranks(ranks);
+  EXPECT_THAT(shortened(findings), ElementsAre("warning ranks h1 busy-processors"));
+  EXPECT_THAT(findings.front().message, HasSubstr("1.7 of the 4 processors"));
+  for (RankFacts& rank : ranks) rank.busy.clear();
+  EXPECT_THAT(judge_ranks(ranks), IsEmpty()) << "the kernel does not tell";
+}
+
 TEST(JudgeRanks, SeesMoreRanksThanProcessors) {
   EXPECT_THAT(shortened(judge_ranks(healthy_ranks(1, 5))),
               ElementsAre("warning ranks h0 more-ranks-than-processors"));

@@ -9,6 +9,7 @@
 
 #include "assign/metis_assign.hpp"
 #include "multilevel/multilevel_assign.hpp"
+#include "strata/util/compression.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
 #include "strata/util/random.hpp"
@@ -49,6 +50,7 @@ std::vector<std::int32_t> equal_pieces(const CompactGraph& graph, const AssignOp
 std::vector<std::int32_t> from_file(const CompactGraph& graph, const AssignOptions& options) {
   check_parts_file(options.file);
   const std::string contents = read_file(options.file);
+  refuse_compressed(contents, options.file.string());
   const std::string_view text = without_byte_order_mark(contents);
   std::vector<std::int32_t> part_of;
   part_of.reserve(static_cast<std::size_t>(graph.num_nodes));

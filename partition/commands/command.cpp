@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <iterator>
 #include <sstream>
 #include <string_view>
 
@@ -13,6 +14,7 @@
 #include "strata/graph/input_stamp.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
+#include "strata/util/home.hpp"
 #include "strata/util/progress.hpp"
 #include "strata/util/utf8.hpp"
 #include "version.hpp"
@@ -130,7 +132,9 @@ struct Command::State {
 };
 
 Command::Command(const std::vector<std::string>& words) : state_(std::make_unique<State>()) {
-  state_->parse(words);
+  std::vector<std::string> expanded;
+  std::ranges::transform(words, std::back_inserter(expanded), expand_home_in_word);
+  state_->parse(expanded);
 }
 
 Command::Command(const std::string& command, const std::vector<std::string>& places,
@@ -147,7 +151,9 @@ Command::Command(const std::string& command, const std::vector<std::string>& pla
   }
   words.emplace_back("--");
   words.insert(words.end(), places.begin(), places.end());
-  state_->parse(words);
+  std::vector<std::string> expanded;
+  std::ranges::transform(words, std::back_inserter(expanded), expand_home_in_word);
+  state_->parse(expanded);
 }
 
 Command::~Command() = default;

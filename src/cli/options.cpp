@@ -20,6 +20,7 @@
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
 #include "strata/util/format.hpp"
+#include "strata/util/home.hpp"
 #include "strata/util/terminal.hpp"
 #include "strata/util/utf8.hpp"
 
@@ -135,6 +136,7 @@ struct Command::State {
   State(int argc, const char* const* argv, const std::string& own_model)
       : words(argv, argv + argc), own_model(own_model) {
     for (int i = 1; i < argc; ++i) require_utf8(argv[i], fmt::format("argument {}", i));  // records are JSON
+    for (std::string& word : words) word = expand_home_in_word(std::move(word));
     if (argc > 1)
       purpose = words[1] == "predict"    ? Purpose::predict
                 : words[1] == "evaluate" ? Purpose::evaluate
@@ -143,7 +145,7 @@ struct Command::State {
     add_configuration();
     if (asks_for_text()) return;
     if (purpose == Purpose::train)
-      split_training(argc, argv);
+      split_training();
     else
       split_inference();
   }
@@ -191,11 +193,13 @@ struct Command::State {
     return result;
   }
 
-  void split_training(int argc, const char* const* argv) {
+  void split_training() {
+    std::vector<const char*> argv;
+    for (const std::string& word : words) argv.push_back(word.c_str());
     auto line = std::make_unique<CommandLine>();
     for (const Option& option : table.options()) line->add(option);
     line->add(config_table.options().front());
-    line->parse(argc, argv);
+    line->parse(static_cast<int>(argv.size()), argv.data());
     line->apply(config_table);
     given = std::move(line);
   }

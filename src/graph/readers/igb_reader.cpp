@@ -10,6 +10,7 @@
 #include "readers/columns.hpp"
 #include "readers/numpy/mapped_file.hpp"
 #include "strata/graph/npy.hpp"
+#include "strata/util/compression.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::graph {
@@ -24,6 +25,7 @@ constexpr double kTrainShare = 0.6, kValidShare = 0.2;
 /// names end with. `cols` is 0 for a vector.
 NpyArray read_floats(const fs::path& path, Count cols) {
   if (is_npy(path)) return read_npy(path);
+  refuse_compressed(path);
   const auto file = std::make_shared<const MappedFile>(path);
   const std::size_t row_bytes = 4 * static_cast<std::size_t>(std::max<Count>(cols, 1));
   if (file->size() == 0 || file->size() % row_bytes != 0)

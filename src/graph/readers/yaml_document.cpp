@@ -9,6 +9,7 @@
 #include <charconv>
 #include <set>
 
+#include "strata/util/compression.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
 #include "strata/util/format.hpp"
@@ -32,6 +33,7 @@ YAML::Node parse(const fs::path& path) {
         fmt::format("{}: {} of text", path.string(), format_bytes(static_cast<std::int64_t>(bytes))),
         "It describes a dataset in some lines; the data lie in files of their own.");
   const std::string text = read_file(path);
+  refuse_compressed(text, path.string());
   require_utf8(text, path.string());
   if (const std::size_t zero = text.find('\0');
       zero != std::string::npos)  // because the parser would take it for a sign of UTF-16 or UTF-32

@@ -17,6 +17,7 @@
 
 #include "readers/numpy/mapped_file.hpp"
 #include "readers/numpy/parse_npy.hpp"
+#include "strata/util/compression.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
 #include "strata/util/utf8.hpp"
@@ -212,6 +213,7 @@ std::string NpyArray::shape_text() const {
 NpyHeader parse_npy_header(const std::string& origin, std::span<const std::byte> bytes) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (text.empty()) refuse_array(origin, "empty file (0 bytes); an empty array has a header, too");
+  refuse_compressed(text, origin);
   if (!text.starts_with(kMagic)) refuse_array(origin, "not a npy file (wrong magic)");
   if (text.size() < 12) refuse_array(origin, "truncated: the npy header is incomplete");
   const int major = static_cast<unsigned char>(text[6]);

@@ -11,6 +11,7 @@
 #include "readers/numpy/mapped_file.hpp"
 #include "readers/numpy/parse_npy.hpp"
 #include "strata/graph/npy.hpp"
+#include "strata/util/compression.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
 #include "strata/util/memory.hpp"
@@ -54,14 +55,21 @@ class Fields {
   std::span<const std::byte> bytes_;
 };
 
+[[noreturn]] void refuse_other(const Fields& file) {
+  const auto begin = file.range(0, std::min<std::uint64_t>(file.size(), 300));
+  const std::string_view bytes(reinterpret_cast<const char*>(begin.data()), begin.size());
+  if (compression_of(bytes) != "zip") refuse_compressed(bytes, file.path());
+  refuse_archive(file.path(), "not a zip archive, or truncated");
+}
+
 std::uint64_t find_end(const Fields& file) {
-  if (file.size() < kEndBytes) refuse_archive(file.path(), "not a zip archive, or truncated");
+  if (file.size() < kEndBytes) refuse_other(file);
   const std::uint64_t last = file.size() - kEndBytes;
   const std::uint64_t first = last > 0xffff ? last - 0xffff : 0;
   for (std::uint64_t at = last + 1; at-- > first;) {  // only a comment may follow
     if (file.at<std::uint32_t>(at) == kEnd && file.at<std::uint16_t>(at + 20) == last - at) return at;
   }
-  refuse_archive(file.path(), "not a zip archive, or truncated");
+  refuse_other(file);
 }
 
 /// `end` is the end of the directory.

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include "strata/util/compression.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/utf8.hpp"
 
@@ -30,6 +31,7 @@ std::unique_ptr<ParquetFile> open_parquet(const std::filesystem::path& path) {
   try {
     return std::unique_ptr<ParquetFile>(open(path.c_str()));
   } catch (const std::exception& error) {
+    refuse_compressed(path);
     throw InputError(fmt::format("{}: {}", path.string(), printable(error.what())),
                      "Is it a Parquet file? Write or copy it again.");
   }

@@ -15,6 +15,7 @@
 #include <system_error>
 #include <vector>
 
+#include "strata/util/compression.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::graph {
@@ -185,11 +186,13 @@ std::string beginning_of(const std::filesystem::path& path, std::size_t bytes) {
 }  // namespace
 
 std::unique_ptr<ByteStream> open_bytes(const std::filesystem::path& path) {
-  constexpr std::string_view kZstd = "\x28\xb5\x2f\xfd", kGzip = "\x1f\x8b";
+  constexpr std::size_t kMarkBytes = 263;
   check_file(path);
-  const std::string begin = beginning_of(path, kZstd.size());
-  if (begin.starts_with(kZstd)) return std::make_unique<ZstdStream>(path.string());
-  if (begin.starts_with(kGzip)) return std::make_unique<GzipStream>(path.string());
+  const std::string begin = beginning_of(path, kMarkBytes);
+  const std::string_view compression = compression_of(begin);
+  if (compression == "zstd") return std::make_unique<ZstdStream>(path.string());
+  if (compression == "gzip") return std::make_unique<GzipStream>(path.string());
+  refuse_compressed(begin, path.string());
   return std::make_unique<PlainStream>(path.string());
 }
 

@@ -86,6 +86,7 @@ comm::TopologyOptions options_of(const std::string& device, int ranks_per_machin
     if (error != std::errc() || rest != end || index < 0)
       throw InputError(fmt::format("'{}' is no device", device), "Write a number: cuda:0.");
     options.compute = Compute::cuda;
+    options.gpu = index;
   } else {
     options.compute = enum_value<Compute>(device, "device");
   }

@@ -2,11 +2,13 @@
 // The extension strata._train: the trainer. It links libtorch, which the package torch has loaded by then,
 // and is a module of its own, because the rest of the package does without.
 #include <ATen/DLConvertor.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 
 #include <chrono>
 #include <memory>
+#include <optional>
 
 #include "backend_capsule.hpp"
 #include "bindings.hpp"
@@ -35,14 +37,15 @@ FileValue value_of(nb::handle object) {
 }
 
 std::unique_ptr<TrainJob> start(const nb::dict& options, const std::string& caller, const nb::object& ranks,
-                                const std::string& terminal, bool plan_only) {
+                                const std::string& terminal, bool plan_only, std::optional<int> gpu) {
   std::vector<cli::NamedOption> named;
   for (const auto& [name, value] : options)
     named.push_back({.name = nb::cast<std::string>(name), .value = value_of(value)});
   TrainJob::Setup setup{.caller = caller,
                         .ranks = backend_in(ranks),
                         .terminal = enum_value<LogLevel>(terminal, "level"),
-                        .plan_only = plan_only};
+                        .plan_only = plan_only,
+                        .gpu = gpu};
   const nb::gil_scoped_release guard;
   return std::make_unique<TrainJob>(std::move(named), std::move(setup));
 }
@@ -104,6 +107,7 @@ NB_MODULE(_train, module) {
              "Sets the variables that libraries read when they begin.");
   nb::class_<TrainJob>(module, "TrainJob", "A run on a thread of its own; see cli/train_job.hpp.")
       .def_static("start", &start, "options"_a, "caller"_a, "ranks"_a, "terminal"_a, "plan_only"_a,
+                  "gpu"_a.none(),
                   "Collective, as its end is. `ranks` is a capsule of ranks for this run only.")
       .def(
           "wait",

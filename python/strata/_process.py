@@ -43,7 +43,8 @@ def init(device: str = "auto", ranks_per_machine: int = 0) -> _core.Process:
     """Joins the ranks of the run; `load` and its like do it with the defaults. Collective.
 
     Args:
-        device: what this rank computes on: "auto" (a GPU if there is one), "cpu" or "cuda".
+        device: what this rank computes on: "auto" (a GPU if there is one), "cpu", "cuda", or "cuda:1", one that it sees. "auto" and
+            "cuda" are torch's current device in a process that is one rank on its own, else another GPU for each rank of a host.
         ranks_per_machine: N makes virtual machines of N ranks each out of a host; 0: a machine is a host.
     """
     if _State.process is not None:
@@ -51,25 +52,35 @@ def init(device: str = "auto", ranks_per_machine: int = 0) -> _core.Process:
 
         raise InputError("strata.init() was called before", "Call it once, before the first graph is loaded.")
     backend = None
-    if _core.find_launcher() == "torch":
+    launcher = _core.find_launcher()
+    if launcher == "torch":
         backend = _backend_of_torch()
-    _State.process = _core.Process.start(backend, device, ranks_per_machine)
+    chosen = _current_gpu(device) if launcher == "none" else device
+    _State.process = _core.Process.start(backend, chosen, ranks_per_machine)
     _State.pid = os.getpid()
     _State.choices = {
         name: value
-        for name, value, usual in (("device", device, "auto"), ("ranks_per_machine", ranks_per_machine, 0))
+        for name, value, usual in (("device", device.partition(":")[0], "auto"), ("ranks_per_machine", ranks_per_machine, 0))
         if value != usual
     }
     set_log_level(_State.log_level)
-    sys.excepthook = _end_other_ranks(sys.excepthook)
-    os.register_at_fork(after_in_child=_leak)
-    _warn_if_alone(_State.process)
     if _TORCH_CAME_FIRST:
         _core.log(
             "torch was imported before strata: unless OMP_WAIT_POLICY=passive was set before that, threads of OpenMP spin while they "
             "wait, which takes cores from loading where few are free"
         )
+    sys.excepthook = _end_other_ranks(sys.excepthook)
+    os.register_at_fork(after_in_child=_leak)
+    _warn_if_alone(_State.process)
     return _State.process
+
+
+def _current_gpu(device: str) -> str:
+    """What torch.cuda.set_device() chose, for a rank on its own that is given no GPU by number."""
+    torch: Any = sys.modules.get("torch")
+    if device not in ("auto", "cuda") or torch is None or not torch.cuda.is_initialized() or _core.device_count() == 0:
+        return device
+    return f"cuda:{torch.cuda.current_device()}"
 
 
 def _warn_if_alone(process: _core.Process) -> None:
@@ -202,6 +213,7 @@ def init_process_group(backend: str | None = None, **options: Any) -> None:
     if on_gpu:
         torch.cuda.set_device(torch.device(current.device))
     store = None
+    place = ""
     if current.rank == 0:
         store = TCPStore(_LOOPBACK, 0, current.size, is_master=True, wait_for_workers=False)
         place = json.dumps([store.port, _core.network_identity(), _own_addresses()])
@@ -213,23 +225,6 @@ def init_process_group(backend: str | None = None, **options: Any) -> None:
         backend or ("nccl" if on_gpu else "gloo"), store=store, rank=current.rank, world_size=current.size, **options
     )
 
-
-def place() -> tuple[int, str]:
-    """Rank and host, as far as they are known."""
-    if _State.process is None:
-        return -1, socket.gethostname()
-    return _State.process.rank, _State.process.host
-    place = ""
-
-
-def register(thing: Closable) -> None:
-    """Closes `thing` at exit if nobody does before. Later ones are closed first."""
-    _State.open.add(thing)
-
-
-def leave_at_exit() -> None:
-    """Threads of this process that are in Python do not end: once all else has ended, it must go without them."""
-    _State.leaves_at_exit = True
 
 def _own_addresses() -> list[str]:
     """Where other hosts may reach this one: the name of a host may lead nowhere, or to its loopback interface."""
@@ -252,6 +247,22 @@ def _first_that_answers(addresses: list[str], port: int) -> str:
         "GLOO_SOCKET_IFNAME names the network interfaces to use; is a firewall in the way?",
     )
 
+
+def place() -> tuple[int, str]:
+    """Rank and host, as far as they are known."""
+    if _State.process is None:
+        return -1, socket.gethostname()
+    return _State.process.rank, _State.process.host
+
+
+def register(thing: Closable) -> None:
+    """Closes `thing` at exit if nobody does before. Later ones are closed first."""
+    _State.open.add(thing)
+
+
+def leave_at_exit() -> None:
+    """Threads of this process that are in Python do not end: once all else has ended, it must go without them."""
+    _State.leaves_at_exit = True
 
 
 def _end_other_ranks(hook: Any) -> Any:
@@ -316,6 +327,14 @@ def _part(current: _core.Process) -> None:
 
 @atexit.register
 def _close_all() -> None:
+    try:
+        _close_process()
+    finally:
+        if _State.leaves_at_exit and _State.pid == os.getpid():
+            _leave(_core.exit_status() or 1)
+
+
+def _close_process() -> None:
     current = _State.process
     if current is None or _State.pid != os.getpid():
         return
@@ -331,11 +350,3 @@ def _close_all() -> None:
         traceback.print_exc()
         _end_run(current, 1)
     _State.process = None
-    try:
-        _close_process()
-    finally:
-        if _State.leaves_at_exit and _State.pid == os.getpid():
-            _leave(_core.exit_status() or 1)
-
-
-def _close_process() -> None:

@@ -143,7 +143,8 @@ def _run(function: str, options: dict[str, Any]) -> dict[str, Any]:
             given[name] = chosen
     progress = given.get("progress", "auto")
     bars = None if progress in ("lines", "off") else Bars(_train, True if progress == "bar" else None)
-    job = _train.TrainJob.start(given, f"strata.{function}", process.ranks(), _process.log_level(), function == "plan")
+    gpu = int(process.device.partition(":")[2]) if process.device.startswith("cuda") else None  # on which this rank's graphs lie
+    job = _train.TrainJob.start(given, f"strata.{function}", process.ranks(), _process.log_level(), function == "plan", gpu)
     result: dict[str, Any] = finish(
         job, bars, lambda left: f"stopped with a checkpoint: strata.train(resume={left['folder']!r}) continues" if left["stopped"] else ""
     )

@@ -95,7 +95,8 @@ struct TrainJob::State {
 
   Outcome run() {
     comm::World world(std::move(setup.ranks));
-    const ParsedOptions options = agree(asked, world.communicator());
+    ParsedOptions options = agree(asked, world.communicator());
+    if (options.config) options.config->topology.gpu = setup.gpu;
     refuse_what_trains_not_once(options, setup);
     const RunLog log(*options.config, world, setup.terminal);
     const TorchSettings torch;

@@ -226,6 +226,72 @@ class Launch(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(done.stdout.count("sum 3"), 2, start.__name__)
 
+    def test_gives_torch_distributed_ranks_where_the_name_of_the_host_leads_nowhere(self):
+        script = self.folder / "unknown.py"
+        script.write_text(
+            "import strata, strata.rpc as rpc, torch, torch.distributed as distributed\n"
+            "process = strata.init('cpu')\n"
+            "strata.init_process_group('gloo')\n"
+            "ones = torch.ones(1) * (4 + process.rank)\n"
+            "distributed.all_reduce(ones)\n"
+            "rpc.init_rpc(f'worker{process.rank}')\n"
+            "last = rpc.rpc_sync(f'worker{process.size - 1}', abs, args=(-7,))\n"
+            "rpc.shutdown()\n"
+            "print(f'sum {int(ones)} and {last} on {process.host}', flush=True)\n"
+            "distributed.destroy_process_group()\n"
+        )
+        alone, two = [sys.executable, str(script)], ["mpirun", "-n", "2", "--oversubscribe", "--bind-to", "none"]
+        for command, total, place in (
+            (alone, 4, {}),
+            (two + alone, 9, {}),
+            (two + alone, 9, {"MASTER_ADDR": "127.0.0.1"}),
+            (two + alone, 9, {"MASTER_ADDR": "left-from-another-run.invalid"}),
+        ):
+            with self.subTest(command=command[0], place=place):
+                renamed = ["unshare", "--uts", "sh", "-c", 'hostname no-such-host.invalid || exit 77; exec "$@"', "sh", *command]
+                try:
+                    done = subprocess.run(renamed, capture_output=True, text=True, timeout=120, env=os.environ | place)
+                except FileNotFoundError:
+                    self.skipTest("needs unshare")
+                if done.returncode == SKIPPED or "unshare failed" in done.stderr:
+                    self.skipTest("hosts cannot be renamed here")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(done.stdout.count(f"sum {total} and 7 on no-such-host.invalid"), 2 if total == 9 else 1, done.stdout)
+
+    def test_takes_the_gpu_that_torch_was_told_to_take(self):
+        script = self.folder / "gpu.py"
+        script.write_text(
+            "import sys, strata, torch\n"
+            "if sys.argv[1] == 'torch': torch.cuda.set_device(1)\n"
+            "process = strata.init() if sys.argv[1] == 'torch' else strata.init(device='cuda:1')\n"
+            "graph = strata.from_tensors(torch.arange(8).view(2, 4), torch.ones(8, 3), train=range(8))\n"
+            "batch = next(iter(strata.NeighborLoader(graph, [2], batch_size=8)))\n"
+            "print(process.device, batch.x.device)\n"
+        )
+        import strata
+
+        if strata.device_count() < 2:
+            self.skipTest("needs two GPUs")
+        for who in ("torch", "strata"):
+            done = subprocess.run([sys.executable, script, who], capture_output=True, text=True, timeout=120)
+            self.assertEqual(done.stdout, "cuda:1 cuda:1\n", done.stderr)
+
+    def test_refuses_a_gpu_that_is_not_there(self):
+        for device, told in (("cuda:99", "asks for cuda:99|a GPU was asked for"), ("cuda:one", "is no device"), ("gpu", "device")):
+            done = subprocess.run(
+                [sys.executable, "-c", f"import strata; strata.init(device='{device}')"], capture_output=True, text=True, timeout=120
+            )
+            self.assertRegex(done.stderr, f"InputError: .*({told})")
+
+    def test_lets_openmp_sleep_unless_told_otherwise(self):
+        script = "import os, strata; print(os.environ['OMP_WAIT_POLICY'])"
+        for policy in ("passive", "active"):
+            environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+            if policy != "passive":
+                environment["OMP_WAIT_POLICY"] = policy
+            done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, env=environment)
+            self.assertEqual(done.stdout.strip(), policy, done.stderr)
+
     def test_warns_where_only_torch_distributed_knows_the_ranks(self):
         script = self.folder / "alone.py"
         script.write_text(

@@ -2,6 +2,7 @@
 #pragma once
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,8 +29,9 @@ class TrainJob {
     std::string caller;                    ///< "strata.train", in messages and records
     std::shared_ptr<comm::Backend> ranks;  ///< for this job only; it closes them, unless it fails
     LogLevel terminal =
-        LogLevel::warn;      ///< what of the log is shown; train.log has all that --log-level says
-    bool plan_only = false;  ///< as --plan-only json
+        LogLevel::warn;           ///< what of the log is shown; train.log has all that --log-level says
+    bool plan_only = false;       ///< as --plan-only json
+    std::optional<int> gpu = {};  ///< TopologyOptions::gpu
   };
   struct Outcome {
     train::TrainResult result;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,9 @@ struct TopologyOptions {
   /// 0: one machine per host; N: virtual machines of N consecutive ranks of a host.
   int ranks_per_machine = 0;
   enum class Compute { automatic, cpu, cuda } compute = Compute::automatic;
+  /// Of the GPUs that this rank sees, the one that it computes on; else the ranks of a host take theirs in
+  /// turn. Ranks may differ.
+  std::optional<int> gpu = {};
 };
 
 /// Where every rank of the run is. The same on all ranks.

@@ -72,10 +72,22 @@ void check_gpus(const std::vector<RankFacts>& facts) {
       "build.");
 }
 
+/// Throws InputError if a rank asks for a GPU by a number that it does not see.
+void check_numbers(const std::vector<RankFacts>& facts) {
+  for (std::size_t r = 0; r < facts.size(); ++r) {
+    const std::optional<int> gpu = facts[r].options.gpu;
+    if (facts[r].options.compute == Compute::cpu || !gpu || *gpu < static_cast<int>(facts[r].gpus.size()))
+      continue;
+    throw InputError(fmt::format("rank {} (host {}) asks for cuda:{} and sees {}", r, facts[r].host, *gpu,
+                                 counted(static_cast<int>(facts[r].gpus.size()), "GPU")),
+                     "GPUs are counted from 0, among those of CUDA_VISIBLE_DEVICES.");
+  }
+}
+
 Device device_for(const RankFacts& facts, int host_rank) {
   const int visible = static_cast<int>(facts.gpus.size());
   if (facts.options.compute == Compute::cpu || visible == 0) return {};
-  return {.kind = Device::Kind::cuda, .index = host_rank % visible};
+  return {.kind = Device::Kind::cuda, .index = facts.options.gpu.value_or(host_rank % visible)};
 }
 
 void add_machines(const std::vector<int>& host_ranks, int ranks_per_machine, Topology& topology) {
@@ -122,6 +134,7 @@ int Topology::ranks_on_host(int world_rank) const {
 Topology arrange(const std::vector<RankFacts>& facts) {
   check_options(facts);
   check_gpus(facts);
+  check_numbers(facts);
   const auto hosts = ranks_of_hosts(facts);
   const auto names = distinct_names(facts, hosts);
   const int ranks_per_machine = facts.front().options.ranks_per_machine;
@@ -147,8 +160,9 @@ Topology arrange(const std::vector<RankFacts>& facts) {
 
 // One line per field, because host names and uuids have no line breaks.
 std::string serialize(const RankFacts& facts) {
-  std::string text = fmt::format("{}\n{}\n{}\n{}\n", facts.host, facts.host_leader,
-                                 facts.options.ranks_per_machine, static_cast<int>(facts.options.compute));
+  std::string text =
+      fmt::format("{}\n{}\n{}\n{}\n{}\n", facts.host, facts.host_leader, facts.options.ranks_per_machine,
+                  static_cast<int>(facts.options.compute), facts.options.gpu.value_or(-1));
   for (const std::string& gpu : facts.gpus) text += gpu + "\n";
   return text;
 }
@@ -165,6 +179,7 @@ RankFacts parse_facts(const std::string& text) {
   facts.host_leader = std::stoi(next_line());
   facts.options.ranks_per_machine = std::stoi(next_line());
   facts.options.compute = static_cast<Compute>(std::stoi(next_line()));
+  if (const int gpu = std::stoi(next_line()); gpu >= 0) facts.options.gpu = gpu;
   for (std::string gpu; std::getline(lines, gpu);) facts.gpus.push_back(gpu);
   return facts;
 }

@@ -107,6 +107,18 @@ TEST(Arrange, UsesTheCpuWhereAHostHasNoGpuOrIsAskedTo) {
   EXPECT_EQ(cpu.ranks[0].gpu_uuid, "");
 }
 
+TEST(Arrange, GivesARankTheGpuThatItAsksFor) {
+  const TopologyOptions third{.gpu = 2};
+  const Topology topology = arrange({on_host(0, {"a", "b", "c"}, third), on_host(0, {"a", "b", "c"})});
+  EXPECT_EQ(topology.ranks[0].device.str(), "cuda:2");
+  EXPECT_EQ(topology.ranks[0].gpu_uuid, "c");
+  EXPECT_EQ(topology.ranks[1].device.str(), "cuda:1");
+  EXPECT_THAT(refusal({on_host(0, {"a"}), on_host(0, {"a", "b"}, third)}),
+              HasSubstr("rank 1 (host h0) asks for cuda:2 and sees 2 GPUs"));
+  const Topology none = arrange({on_host(0, {}, {.compute = Compute::cpu, .gpu = 2})});
+  EXPECT_FALSE(none.ranks[0].device.is_cuda());
+}
+
 TEST(NetworkAddresses, AreThoseOfTheInterfacesThatAUserLists) {
   setenv("GLOO_SOCKET_IFNAME", "nothing,lo", 1);
   EXPECT_THAT(network_addresses(), Contains("127.0.0.1"));
@@ -172,6 +184,8 @@ TEST(RankFactsText, ComesBackAsItWas) {
   EXPECT_EQ(parsed.gpus, facts.gpus);
   EXPECT_EQ(parsed.options.ranks_per_machine, 3);
   EXPECT_EQ(parsed.options.compute, Compute::cuda);
+  EXPECT_EQ(parsed.options.gpu, std::nullopt);
+  EXPECT_EQ(parse_facts(serialize(on_host(0, {}, {.gpu = 5}))).options.gpu, 5);
   EXPECT_TRUE(parse_facts(serialize(on_host(0))).gpus.empty());
 }
 

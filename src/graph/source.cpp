@@ -15,6 +15,7 @@
 #include "strata/graph/dataset_source.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
+#include "strata/util/home.hpp"
 #include "strata/util/utf8.hpp"
 
 namespace strata::graph {
@@ -49,12 +50,15 @@ void take_nodes(DatasetSource& source, std::string_view key, std::string_view va
   source.nodes = parse_count(key, value, "a number of nodes", "Give the number of nodes of the graph.");
 }
 
-void take_source(DatasetSource& source, std::string_view key, std::string_view value) {
-  source.source_column = parse_count(key, value, "a column", "Columns count from 0.");
-}
-
-void take_target(DatasetSource& source, std::string_view key, std::string_view value) {
-  source.destination_column = parse_count(key, value, "a column", "Columns count from 0.");
+/// A column of a list of edges: a number, or its name in the first line.
+template <std::optional<Count> DatasetSource::*column, std::string TableNames::*name>
+void take_column(DatasetSource& source, std::string_view key, std::string_view value) {
+  if (value.empty())
+    throw InputError(fmt::format("{}= names nothing", key), "Give a column, or leave it out.");
+  if (value.find_first_not_of("0123456789") != value.npos)
+    source.tables.*name = value;
+  else
+    source.*column = parse_count(key, value, "a column", "Columns count from 0, or have names.");
 }
 
 /// The value that a word stands for. Throws InputError with the words that are known, and what else there is.
@@ -85,10 +89,6 @@ void take_separator(DatasetSource& source, std::string_view key, std::string_vie
         key, value,
         {{"comma", ","}, {"semicolon", ";"}, {"tab", "\t"}, {"space", " "}, {"bar", "|"}, {"colon", ":"}},
         " Or give the separator itself, such as ::, without letters, digits, blanks and quotation marks.");
-}
-
-void take_time(DatasetSource& source, std::string_view key, std::string_view value) {
-  source.time_column = parse_count(key, value, "a column", "Columns count from 0.");
 }
 
 /// A bound of times.
@@ -132,11 +132,12 @@ const Key kSplit{"split", "NAME", take_choice};
 const Key kTask{"task", "NAME", take_choice};
 const Key kWeight{"weight", "COLUMN", take_weight_column};
 const Key kNodes{"nodes", "N", take_nodes};
-const Key kSource{"source", "COLUMN", take_source};
-const Key kTarget{"target", "COLUMN", take_target};
+const Key kSource{"source", "COLUMN", take_column<&DatasetSource::source_column, &TableNames::source>};
+const Key kTarget{"target", "COLUMN", take_column<&DatasetSource::destination_column, &TableNames::target>};
+const Key kListWeight{"weight", "COLUMN", take_column<&DatasetSource::weight_column, &TableNames::weight>};
 const Key kIds{"ids", "number|sparse|string", take_ids};
 const Key kSeparator{"separator", "NAME", take_separator};
-const Key kTime{"time", "COLUMN", take_time};
+const Key kTime{"time", "COLUMN", take_column<&DatasetSource::time_column, &TableNames::time>};
 const Key kSince{"since", "T", take_bound<&DatasetSource::since>};
 const Key kUntil{"until", "T", take_bound<&DatasetSource::until>};
 const Key kHeader{"header", "yes|no", take_header};
@@ -162,8 +163,8 @@ struct Dataset {
 };
 
 const std::vector<Dataset>& datasets() {
-  static const std::vector<Key> list_keys{kIds,       kSource, kTarget, kWeight, kNodes,
-                                          kSeparator, kHeader, kTime,   kSince,  kUntil};
+  static const std::vector<Key> list_keys{kIds,       kSource, kTarget, kListWeight, kNodes,
+                                          kSeparator, kHeader, kTime,   kSince,      kUntil};
   static const std::vector<Dataset> known{
       {"ogb", Format::ogb, "DIR", {kSplit, kWeight}},
       {"graphbolt", Format::graphbolt, "DIR", {kTask}},
@@ -196,11 +197,11 @@ void refuse_unknown_key(std::string_view place, const std::vector<Key>& keys) {
 
 /// Refuses keys that contradict each other.
 void check_keys(const DatasetSource& source) {
-  if (source.source_column == source.destination_column)
-    throw InputError(fmt::format("source={0} and target={0} are one column", source.source_column),
+  if (source.source_column && source.source_column == source.destination_column)
+    throw InputError(fmt::format("source={0} and target={0} are one column", *source.source_column),
                      "Give two columns; they count from 0.");
   const bool bounded = std::isfinite(source.since) || std::isfinite(source.until);
-  if (bounded && !source.time_column)
+  if (bounded && !source.time_column && source.tables.time.empty())
     throw InputError("since= and until= have no effect without time=",
                      "Give the column of times: time=COLUMN.");
   if (!(source.since < source.until))
@@ -225,8 +226,8 @@ DatasetSource parse_dataset(std::string_view text, const Dataset& dataset) {
     taken.push_back(&*key);
     text = text.substr(0, comma);
   }
-  refuse_unknown_key(text, dataset.keys);
-  source.place = text;
+  source.place = expand_home(std::string(text));
+  refuse_unknown_key(source.place.native(), dataset.keys);
   check_keys(source);
   if (source.place.empty())
     throw InputError(fmt::format("{}: names nothing", dataset.prefix),
@@ -266,7 +267,7 @@ Source::Source(std::string text) : text_(std::move(text)) {
   const std::size_t colon = text_.find(':');
   const std::string_view prefix = std::string_view(text_).substr(0, colon);
   if (colon == std::string::npos) {
-    held_ = fs::path(text_);
+    held_ = fs::path(expand_home(text_));
     return;
   }
   const std::string_view rest = std::string_view(text_).substr(colon + 1);

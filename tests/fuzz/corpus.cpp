@@ -75,11 +75,13 @@ void write_tables(const fs::path& folder) {
                                            "0,1\n1,2\n"},
                                           {"floats", "1,0.5\n-2,nan\n+inf,1e-3\n"},
                                           {"labels", "0\n2\n\n1\n"},
+                                          {"ids", "id;label;text\r2;\"1\";\"a;\"\"b\"\r0;NA;\r1;0;c\r"},
+                                          {"index", ",x,train_mask\n1,\"0.5\",1\n0,2,0\n\n"},
                                           {"large", "99999999999999999999,1\n"},
                                           {"latin1", "1,\xe9\n"},
                                           {"sets", "0,1,0\n1,1,1\nnan,nan,nan\n"}};
   for (const NamedBytes& table : tables) {
-    for (const char choice : {'\0', '\1', '\2', '\x26'}) {
+    for (const char choice : {'\0', '\1', '\2', '\x26', '\x33', '\x3b'}) {
       const std::string name = table.name + std::to_string(choice);
       write_text(folder / name, choice + table.bytes);
       write_gzip(folder / (name + ".gz"), table.bytes);
@@ -138,7 +140,9 @@ void write_text_graphs(const fs::path& folder) {
       {"columns",
        "\x06"
        "1;2;a;b\n1;2;b;c\n"},
-      {"snap", "\x07# Undirected graph\n0\t1\n1  2\n"}};
+      {"snap", "\x07# Undirected graph\n# Nodes: 3 Edges: 2\n0\t1\n1  2\n"},
+      {"konect", "\x03% asym positive\n% 2 3 3\n0 1 5\r1 2 1\r"},
+      {"names", "\x03# eid dst src\n0 1 2\n1 2 0\n"}};
   for (const NamedBytes& graph : graphs) {
     write_text(folder / graph.name, graph.bytes);
     write_gzip(folder / "packed", graph.bytes.substr(1));

@@ -14,9 +14,9 @@ namespace strata::graph {
 /// docs/data.md.
 struct TableNames {
   std::string edges = "edges", nodes = "nodes";
-  std::string source = {}, target = {}, weight = {};  ///< columns of the edges
-  std::string id = {}, label = {}, split = {};        ///< columns of the nodes
-  std::vector<std::string> features = {};             ///< the same
+  std::string source = {}, target = {}, weight = {}, time = {};  ///< columns of the edges
+  std::string id = {}, label = {}, split = {};                   ///< columns of the nodes
+  std::vector<std::string> features = {};                        ///< the same
 };
 
 /// Files of a graph that strata-partition did not write, and how to read them.
@@ -30,9 +30,12 @@ struct DatasetSource {
   std::string choice = {};      ///< name of the split (ogb) or the task (graphbolt); empty: the only one
   std::optional<Count> weight_column = {};  ///< of the edge features (ogb) or of the list of edges
   std::optional<Count> nodes = {};          ///< number of nodes, where the files do not tell it
+  /// The file whose rows `nodes` counts; empty: the user did. `spare_nodes` more may exist.
+  std::string nodes_from = {};
+  Count spare_nodes = 0;
 
-  // Of a list of edges; columns count from 0.
-  Count source_column = 0, destination_column = 1;
+  // Of a list of edges; columns count from 0, or have names in `tables`.
+  std::optional<Count> source_column = {}, destination_column = {};
   Ids ids = Ids::number;
   std::string separator = {};  ///< " ": any run of blanks; empty: found in the first line
   std::optional<Count> time_column = {};
@@ -42,7 +45,7 @@ struct DatasetSource {
 
   Count classes = 19;          ///< igb: which of its two sets of labels, 19 or 2983
   bool ignore_values = false;  ///< matrix_market: entries are edges without weights
-  TableNames tables = {};      ///< parquet
+  TableNames tables = {};      ///< parquet, edge_list
 };
 
 /// How a user names every kind of source that read_graph() takes: "ogb:DIR[,split=NAME][,weight=COLUMN]".

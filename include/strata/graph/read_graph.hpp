@@ -7,7 +7,7 @@
 
 namespace strata::graph {
 
-/// Files about the nodes of a graph that lie elsewhere than its edges: .npy, or .csv with or without gzip.
+/// Files about the nodes of a graph that lie elsewhere than its edges: .npy, or tables of text.
 /// Each replaces what the dataset itself says; empty paths name none.
 struct NodeFiles {
   std::filesystem::path features = {}, labels = {};

@@ -45,7 +45,9 @@ void read_set(std::int32_t* words, Count row, Count cols, const std::string& ori
     else if (value != 0)
       throw InputError(
           fmt::format("{}: {} in row {}, column {} of the labels is neither 0 nor 1", origin, value, row, c),
-          "A matrix of labels says 1 where a node has the class of the column.");
+          "A matrix of labels says 1 where a node has the class of the column. A table of one column has a "
+          "class "
+          "per node; one with a column of ids begins with a line of names: id,label.");
   }
   if (missing == 0) return;
   if (missing < cols)
@@ -157,10 +159,34 @@ NodeLabels labels_of(const NpyArray& array) {
   return labels;
 }
 
-NodeLabels labels_of(const CsvTable<double>& table, const std::string& origin, Count first_row) {
-  const Count cols = std::max<Count>(table.cols, 1), before = first_row * cols;
-  return labels_from(first_row, table.rows, cols, origin,
-                     [&](Count i) { return table.values[static_cast<std::size_t>(i - before)]; });
+NodeLabels labels_of(const CsvPiece<double>& rows, const std::string& origin) {
+  const Count cols = std::max<Count>(rows.cols, 1), before = rows.first_row * cols;
+  return labels_from(rows.first_row, rows.rows(), cols, origin,
+                     [&](Count i) { return rows.values[static_cast<std::size_t>(i - before)]; });
+}
+
+NodeLabels read_csv_labels(const std::filesystem::path& path, const CsvExpectation& expected,
+                           ThreadPool& pool, const ScratchStore* scratch) {
+  NodeLabels labels;
+  const std::string origin = path.string();
+  read_csv_pieces<double>(path, expected, pool, scratch, [&](const CsvPiece<double>& piece) {
+    const NodeLabels of_piece = labels_of(piece, origin);
+    if (labels.rows == 0 && expected.rows)
+      labels.values.reserve(std::min(static_cast<std::size_t>(*expected.rows * of_piece.words()),
+                                     std::filesystem::file_size(path) * 1032 / 2 + 1));
+    labels.set_of = of_piece.set_of;
+    labels.rows += of_piece.rows;
+    labels.values.insert(labels.values.end(), of_piece.values.begin(), of_piece.values.end());
+  });
+  return labels;
+}
+
+NodeLabels missing_labels(Count rows, Count set_of) {
+  NodeLabels labels{.rows = rows, .set_of = set_of, .values = {}};
+  labels.values.assign(static_cast<std::size_t>(rows * labels.words()), set_of > 0 ? 0 : kMissing);
+  for (Count row = 0; set_of > 0 && row < rows; ++row)
+    add_class(labels.values.data() + row * labels.words(), set_of);
+  return labels;
 }
 
 EdgeArray edges_of(const NpyArray& array, ScratchStore* scratch) {

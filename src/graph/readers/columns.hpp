@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,9 +29,10 @@ FeatureMemory allocate_features(Count rows, Count cols, DType dtype, ScratchStor
 FeatureTable features_of(const NpyArray& array, Count rows, ThreadPool& pool,
                          ScratchStore* scratch = nullptr);
 FeatureTable features_of(CsvTable<float> table, const std::string& origin, ThreadPool& pool);
-/// The same of a file, whose values lie in a scratch file then.
+/// The same of a file, whose values lie in a scratch file then. Rows are those of all nodes, or of `nodes` if
+/// there are some: a permutation.
 FeatureTable read_csv_features(const std::filesystem::path& path, const CsvExpectation& expected,
-                               ThreadPool& pool, ScratchStore* scratch);
+                               ThreadPool& pool, ScratchStore* scratch, std::span<const NodeId> nodes = {});
 
 /// A copy as f32 in which the absolute values of each row sum to 1; rows of zeros stay. In a
 /// scratch file if there is a store.
@@ -54,8 +56,12 @@ struct NodeLabels {
 /// Class labels from a one-dimensional array or a column; NaN and -1 mean a missing label and become -1. Or
 /// sets of classes from a matrix of 0 and 1 with one column per class; a row of NaN or -1 has no label.
 NodeLabels labels_of(const NpyArray& array);
-/// `first_row` is what messages count the rows of the table from.
-NodeLabels labels_of(const CsvTable<double>& table, const std::string& origin, Count first_row = 0);
+NodeLabels labels_of(const CsvPiece<double>& rows, const std::string& origin);
+/// The labels of a table as text, which is read in pieces.
+NodeLabels read_csv_labels(const std::filesystem::path& path, const CsvExpectation& expected,
+                           ThreadPool& pool, const ScratchStore* scratch);
+/// Labels that are all missing.
+NodeLabels missing_labels(Count rows, Count set_of);
 
 /// Weights of nodes from integers of shape (rows,) or (rows, kinds): each from 0, of 31 bits.
 NodeWeights node_weights_of(const NpyArray& array, Count rows);

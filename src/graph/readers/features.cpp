@@ -121,6 +121,22 @@ FeatureTable converted(const NpyArray& array, const Extents& extents, ThreadPool
   return table;
 }
 
+/// The rows of a table in the order of the nodes that they belong to.
+FeatureTable read_in_order(const std::filesystem::path& path, const CsvExpectation& expected,
+                           std::span<const NodeId> nodes, ThreadPool& pool, ScratchStore* scratch) {
+  const auto cols = std::ssize(expected.columns);
+  const FeatureMemory memory = allocate_features(std::ssize(nodes), cols, DType::f32, scratch);
+  float* const out = reinterpret_cast<float*>(memory.bytes);
+  read_csv_pieces<float>(path, expected, pool, scratch, [&](const CsvPiece<float>& piece) {
+    for (Count row = 0; row < piece.rows(); ++row)
+      std::copy_n(piece.values.data() + row * cols, cols,
+                  out + nodes[static_cast<std::size_t>(piece.first_row + row)] * cols);
+    if (scratch != nullptr) scratch->trim();
+  });
+  check_finite(memory.table, path.string(), pool, scratch);
+  return memory.table;
+}
+
 template <typename ToFloat>
 void normalize_row(Count cols, float* out, ToFloat&& value) {
   double sum = 0;
@@ -184,7 +200,8 @@ FeatureTable features_of(CsvTable<float> table, const std::string& origin, Threa
 }
 
 FeatureTable read_csv_features(const std::filesystem::path& path, const CsvExpectation& expected,
-                               ThreadPool& pool, ScratchStore* scratch) {
+                               ThreadPool& pool, ScratchStore* scratch, std::span<const NodeId> nodes) {
+  if (!nodes.empty()) return read_in_order(path, expected, nodes, pool, scratch);
   if (scratch == nullptr) return features_of(read_csv<float>(path, expected, pool), path.string(), pool);
   ScratchWriter<float> values(*scratch);
   Extents extents;

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "readers/dataset_path.hpp"
 #include "readers/parquet/parquet_table.hpp"
 #include "readers/yaml_document.hpp"
 #include "strata/graph/manifest_file.hpp"
@@ -107,7 +108,9 @@ Files described_files(const fs::path& metadata, std::vector<std::string> (*texts
   Files files{metadata};
   try {
     for (const std::string& text : texts_of(metadata))
-      if (const fs::path file = folder_of(metadata) / text; is_file(file)) files.push_back(file);
+      if (const auto file = path_in_dataset(folder_of(metadata), text, /*allow_outside=*/true);
+          file && is_file(*file))
+        files.push_back(*file);
   } catch (const Error&) {
   }
   return files;

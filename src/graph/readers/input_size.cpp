@@ -4,12 +4,15 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 #include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "readers/column_names.hpp"
 #include "readers/input_files.hpp"
+#include "readers/node_table.hpp"
 #include "readers/numpy/number_types.hpp"
 #include "readers/parquet/table_roles.hpp"
 #include "readers/text/fields.hpp"
@@ -19,6 +22,7 @@
 #include "strata/graph/manifest_file.hpp"
 #include "strata/graph/npy.hpp"
 #include "strata/graph/stored_graph.hpp"
+#include "strata/util/compression.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::graph {
@@ -38,8 +42,7 @@ constexpr double kMargin = 1.1;             // lines may get shorter
 bool is_compressed(const fs::path& file) {
   char bytes[4] = {};
   std::ifstream{file, std::ios::binary}.read(bytes, sizeof bytes);
-  const std::string_view first(bytes, sizeof bytes);
-  return first.starts_with("\x1f\x8b") || first == "\x28\xb5\x2f\xfd" || first == "PK\x03\x04";
+  return !compression_of({bytes, sizeof bytes}).empty();
 }
 
 /// The bytes of a file, as if it were not compressed; 0 if it cannot be looked at.
@@ -47,13 +50,6 @@ std::int64_t bytes_of(const fs::path& file) {
   std::error_code code;
   const std::uintmax_t size = fs::file_size(file, code);
   return code ? 0 : static_cast<std::int64_t>(size) * (is_compressed(file) ? kInflation : 1);
-}
-
-bool is_about_nodes(const fs::path& file) {
-  const std::string name = file.filename().string();
-  for (const char* const word : {"node", "feat", "label", "split", "train", "valid", "test"})
-    if (name.find(word) != name.npos) return true;
-  return false;
 }
 
 /// What a file states may be anything; reading refuses what cannot be.
@@ -81,23 +77,53 @@ void add_features(const fs::path& file, InputSize& size) {
 constexpr Count kLeastTextBytes = 2;
 
 /// Labels become 32 bits each, or bits where there is a column per class.
-void add_labels(const fs::path& file, InputSize& size) {
+Count bytes_of_labels(Count rows, Count numbers) {
   constexpr Count kLabelBytes = 4;
-  if (file.extension() != ".npy") {
-    size.bytes_in_memory += kLabelBytes * bytes_of(file) / kLeastTextBytes;
-    return;
+  return std::min(kLabelBytes * numbers, kLabelBytes * rows + numbers);
+}
+
+/// The most rows that a table of text can have, and its columns.
+struct TextSize {
+  Count rows = 0, cols = 1;
+};
+TextSize size_of_text(const fs::path& file) {
+  TextSize size;
+  try {
+    size.cols = std::max<Count>(csv_layout(file).cols, 1);
+  } catch (const Error&) {  // no text
   }
-  const NpyArray labels = read_npy(file);
+  size.rows = bytes_of(file) / kLeastTextBytes / size.cols + 1;
+  return size;
+}
+
+void add_labels(const NpyArray& labels, InputSize& size) {
   if (labels.shape.empty()) return;
   size.nodes = std::max(size.nodes, labels.shape[0]);
-  size.bytes_in_memory +=
-      std::min(kLabelBytes * labels.size(), kLabelBytes * labels.shape[0] + labels.size());
+  size.bytes_in_memory += bytes_of_labels(labels.shape[0], labels.size());
+}
+
+void add_labels(const fs::path& file, InputSize& size) {
+  if (is_npy(file)) return add_labels(read_npy(file), size);
+  const TextSize text = size_of_text(file);
+  size.bytes_in_memory += bytes_of_labels(text.rows, text.rows * text.cols);
+}
+
+/// What ids in a table of text take while its rows are put into the order of nodes: the number of each row,
+/// and the names of nodes. Labels by ids are there twice then.
+void add_ids(const fs::path& file, NodeTable::Holds holds, InputSize& size) {
+  if (file.empty() || is_npy(file)) return;
+  const NodeTable table = NodeTable::look_at(file, holds);
+  if (table.id < 0) return;
+  constexpr Count kIdBytes = 16, kNameTableBytes = 64;
+  const TextSize text = size_of_text(file);
+  size.bytes_in_memory += (kIdBytes + kNameTableBytes) * text.rows;
+  if (holds == NodeTable::Holds::labels) add_labels(file, size);
 }
 
 /// Splits become lists of ids. No node is in two of them, so that three masks are lists of all nodes at most.
 void add_split(const fs::path& file, InputSize& size) {
   constexpr Count kIdBytes = 8, kMasks = 3;
-  if (file.extension() != ".npy") {
+  if (!is_npy(file)) {
     size.bytes_in_memory += kIdBytes * bytes_of(file) / kLeastTextBytes;
     return;
   }
@@ -115,9 +141,8 @@ void add_node_weights(Count kinds, InputSize& size) {
 /// Of files whose names tell what they are about, where nothing else does: 32 bits per number.
 void add_node_file(const fs::path& file, InputSize& size) {
   constexpr Count kNumberBytes = 4;
-  size.bytes_mapped += file.extension() == ".npy"
-                           ? std::max(kNumberBytes * read_npy(file).size(), bytes_of(file))
-                           : kNumberBytes * bytes_of(file) / kLeastTextBytes;
+  size.bytes_mapped += is_npy(file) ? std::max(kNumberBytes * read_npy(file).size(), bytes_of(file))
+                                    : kNumberBytes * bytes_of(file) / kLeastTextBytes;
 }
 
 /// A sparse matrix of scipy: a row number per row in csr and csc, one per entry in coo.
@@ -173,8 +198,34 @@ void measure_igb(const fs::path& place, InputSize& size) {
   size.bytes_in_memory += kLabelAndSplitBytes * size.nodes;
 }
 
-/// The binary layout of ogb.
-void measure_ogb(const fs::path& raw, InputSize& size) {
+/// Of a dataset whose files' names tell what they are about, where nothing else does. Labels and splits come
+/// into memory, and the rest of what is about nodes is mapped.
+void measure_by_names(const DatasetSource& source, InputSize& size) {
+  std::int64_t bytes = 0;
+  for (const fs::path& file : dataset_files(source)) {
+    const std::string name = file.filename().string();
+    const auto has = [&](std::initializer_list<const char*> words) {
+      return std::ranges::any_of(words, [&](const char* word) { return name.find(word) != name.npos; });
+    };
+    if (has({"label"}))
+      add_labels(file, size);
+    else if (has({"split", "train", "valid", "test"}))
+      add_split(file, size);
+    else if (has({"node", "feat"}))
+      add_node_file(file, size);
+    else
+      bytes += bytes_of(file);
+  }
+  size.edges = bytes / kLeastBytesPerEdge;
+}
+
+/// The binary layout of ogb, whose splits are text.
+void measure_ogb(const DatasetSource& source, InputSize& size) {
+  const fs::path raw = source.place / "raw";
+  for (const fs::path& file : dataset_files(source))
+    if (file.parent_path() != raw) add_split(file, size);
+  if (fs::exists(raw / "node-label.npz"))
+    add_labels(NpzFile(raw / "node-label.npz").describe("node_label"), size);
   const NpzFile file(raw / "data.npz");
   const NpyArray edges = file.describe("edge_index");
   add_edges(edges, size);
@@ -232,7 +283,10 @@ void measure_list(const DatasetSource& source, InputSize& size) {
   const auto bytes = static_cast<double>(bytes_of(source.place));
   const bool whole = bytes <= static_cast<double>(block.text.size());
   size.edges = whole ? lines + 1 : static_cast<Count>(kMargin * bytes / line_bytes);
-  if (source.weight_column) size.bytes_of_edges = kWeightBytes * size.edges;
+  const TableLayout layout = csv_layout(source.place);
+  if (source.weight_column || !source.tables.weight.empty() ||
+      find_column(layout.names, ColumnRole::weight) >= 0)
+    size.bytes_of_edges = kWeightBytes * size.edges;
   constexpr Count kMostNames = 2;  // of an edge
   if (source.ids != DatasetSource::Ids::number)
     size.bytes_of_edges += size.edges * kMostNames * kNameBytes + 3 * static_cast<std::int64_t>(bytes);
@@ -276,18 +330,11 @@ void measure_dataset(const DatasetSource& source, InputSize& size) {
     case Format::matrix_market:
       return measure_stated(source, size);
     case Format::ogb:
-      if (fs::exists(source.place / "raw" / "data.npz")) return measure_ogb(source.place / "raw", size);
+      if (fs::exists(source.place / "raw" / "data.npz")) return measure_ogb(source, size);
       [[fallthrough]];
     case Format::graphbolt:
     case Format::dgl_chunked:
-      std::int64_t bytes = 0;
-      for (const fs::path& file : dataset_files(source)) {
-        if (is_about_nodes(file))
-          add_node_file(file, size);
-        else
-          bytes += bytes_of(file);
-      }
-      size.edges = bytes / kLeastBytesPerEdge;
+      measure_by_names(source, size);
       if (source.weight_column) size.bytes_of_edges = kWeightBytes * size.edges;
   }
 }
@@ -332,8 +379,10 @@ InputSize measure_input(const Source& source, const NodeFiles& files) {
         size.nodes_from = fmt::format("nodes={}", *nodes);
       }
     }
-    if (files.features.extension() == ".npy") add_features(files.features, size);
+    if (is_npy(files.features)) add_features(files.features, size);
     if (!files.labels.empty()) add_labels(files.labels, size);
+    add_ids(files.features, NodeTable::Holds::features, size);
+    add_ids(files.labels, NodeTable::Holds::labels, size);
     for (const fs::path* const split : {&files.train, &files.valid, &files.test})
       if (!split->empty()) add_split(*split, size);
   } catch (const Error&) {

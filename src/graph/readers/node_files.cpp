@@ -2,29 +2,51 @@
 #include "readers/node_files.hpp"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <array>
+#include <limits>
 
 #include "readers/columns.hpp"
 #include "readers/csv.hpp"
+#include "readers/node_table.hpp"
 #include "readers/numpy/number_types.hpp"
+#include "strata/graph/npy.hpp"
 #include "strata/util/error.hpp"
+#include "strata/util/format.hpp"
 
 namespace strata::graph {
 namespace {
 
 namespace fs = std::filesystem;
 
+/// Whatever the file is called.
 bool is_array(const fs::path& path) {
-  const std::string name = path.filename().string();
-  if (name.ends_with(".npy")) return true;
-  if (name.ends_with(".csv") || name.ends_with(".csv.gz")) return false;
-  throw InputError(fmt::format("{}: neither .npy nor .csv nor .csv.gz", path.string()),
-                   "Write the array with numpy.save.");
+  static constexpr std::array kOthers{".npz",  ".pt",      ".pth",     ".pkl", ".h5",
+                                      ".hdf5", ".parquet", ".feather", ".mat"};
+  if (is_npy(path)) return true;
+  const std::string ending = path.extension().string();
+  if (std::ranges::find(kOthers, ending) != kOthers.end())
+    throw InputError(fmt::format("{}: neither .npy nor a table of text, such as .csv", path.string()),
+                     "Write the array with numpy.save.");
+  return ending == ".npy";
 }
 
-CsvExpectation rows_of_nodes(Count num_nodes, std::optional<Count> cols = {}) {
-  return {.rows = num_nodes, .cols = cols, .rows_from = "the graph's number of nodes"};
+/// Refuses ids of which one stands in two rows. Of the nodes, all must have one if `all`.
+void check_ids(const std::vector<NodeId>& ids, Count num_nodes, bool all, const std::string& path) {
+  std::vector<bool> seen(static_cast<std::size_t>(num_nodes));
+  for (std::size_t row = 0; row < ids.size(); ++row) {
+    if (seen[static_cast<std::size_t>(ids[row])])
+      throw InputError(
+          fmt::format("{}: the node of row {}, number {}, has a row before", path, row, ids[row]),
+          "Write one row per node.");
+    seen[static_cast<std::size_t>(ids[row])] = true;
+  }
+  if (!all || std::ssize(ids) == num_nodes) return;
+  throw InputError(fmt::format("{}: rows for {} of {} nodes; the first without one is node {}", path,
+                               ids.size(), num_nodes, std::ranges::find(seen, false) - seen.begin()),
+                   "Write one row per node; ids count from 0, as those of the edges.");
 }
 
 /// A mask that was stored as integers would be taken for the ids 0 and 1.
@@ -37,11 +59,19 @@ void refuse_integer_mask(const std::vector<NodeId>& ids, Count num_nodes, const 
 
 }  // namespace
 
-std::optional<Count> rows_of_file(const fs::path& path, ThreadPool& pool) {
-  if (!is_array(path)) return read_csv<double>(path, {}, pool).rows;
-  const NpyArray array = read_npy(path);
-  if (array.shape.empty()) return std::nullopt;
-  return array.shape[0];
+std::optional<NodesOfFile> nodes_of_file(const fs::path& path, ThreadPool& pool) {
+  if (is_array(path)) {
+    const NpyArray array = read_npy(path);
+    if (array.shape.empty()) return std::nullopt;
+    return NodesOfFile{.nodes = array.shape[0]};
+  }
+  const CsvRows rows = count_csv_rows(path);
+  const NodeTable table = NodeTable::look_at(path, NodeTable::Holds::labels);
+  if (table.id < 0) return NodesOfFile{.nodes = rows.rows, .spare = rows.blank_at_end};
+  constexpr Count kAlways = 1'000'000, kPerRow = 64;
+  const Count nodes = largest_node_id(table, pool) + 1;
+  if (nodes > kAlways && nodes / kPerRow > rows.rows) return std::nullopt;
+  return NodesOfFile{.nodes = nodes, .spare = std::numeric_limits<Count>::max()};
 }
 
 std::vector<NodeId> nodes_of_mask(const NpyArray& mask, Count num_nodes) {
@@ -63,17 +93,51 @@ std::vector<NodeId> nodes_of_mask(const NpyArray& mask, Count num_nodes) {
   return nodes;
 }
 
-FeatureTable read_features_file(const fs::path& path, Count num_nodes, ThreadPool& pool,
+FeatureTable read_features_file(const Graph& graph, const fs::path& path, ThreadPool& pool,
                                 ScratchStore* scratch) {
-  if (is_array(path)) return features_of(read_npy(path), num_nodes, pool, scratch);
-  return read_csv_features(path, rows_of_nodes(num_nodes), pool, scratch);
+  const Count nodes = graph.num_nodes();
+  if (is_array(path)) return features_of(read_npy(path), nodes, pool, scratch);
+  const NodeTable table = NodeTable::look_at(path, NodeTable::Holds::features);
+  table.log("features");
+  if (table.id < 0) return read_csv_features(path, table.expecting(nodes), pool, scratch);
+  const std::vector<NodeId> ids = read_node_ids(table, table.id, graph, pool, scratch);
+  check_ids(ids, nodes, true, path.string());
+  return read_csv_features(path, table.expecting(nodes), pool, scratch, ids);
 }
 
-void read_labels_file(Graph& graph, const fs::path& path, ThreadPool& pool) {
+namespace {
+
+/// Labels of a table whose rows say which nodes they are of; the other nodes have none.
+NodeLabels labels_by_ids(const NodeTable& table, const Graph& graph, ThreadPool& pool,
+                         const ScratchStore* scratch) {
+  const std::vector<NodeId> ids = read_node_ids(table, table.id, graph, pool, scratch);
+  check_ids(ids, graph.num_nodes(), false, table.path.string());
+  const NodeLabels of_rows = read_csv_labels(table.path, table.expecting(std::ssize(ids)), pool, scratch);
+  NodeLabels labels = missing_labels(graph.num_nodes(), of_rows.set_of);
+  const Count words = labels.words();
+  for (std::size_t row = 0; row < ids.size(); ++row)
+    std::copy_n(of_rows.values.data() + static_cast<Count>(row) * words, words,
+                labels.values.data() + ids[row] * words);
+  if (std::ssize(ids) < graph.num_nodes())
+    spdlog::warn("{}: {} of {} nodes have no row, and so no label", table.path.string(),
+                 format_count(graph.num_nodes() - std::ssize(ids)), format_count(graph.num_nodes()));
+  return labels;
+}
+
+NodeLabels read_label_table(const fs::path& path, const Graph& graph, ThreadPool& pool,
+                            const ScratchStore* scratch) {
+  const NodeTable table = NodeTable::look_at(path, NodeTable::Holds::labels);
+  table.log("labels");
+  if (table.id >= 0) return labels_by_ids(table, graph, pool, scratch);
+  return read_csv_labels(path, table.expecting(graph.num_nodes()), pool, scratch);
+}
+
+}  // namespace
+
+void read_labels_file(Graph& graph, const fs::path& path, ThreadPool& pool, const ScratchStore* scratch) {
   const Count nodes = graph.num_nodes();
-  NodeLabels labels = is_array(path)
-                          ? labels_of(read_npy(path))
-                          : labels_of(read_csv<double>(path, rows_of_nodes(nodes), pool), path.string());
+  NodeLabels labels =
+      is_array(path) ? labels_of(read_npy(path)) : read_label_table(path, graph, pool, scratch);
   if (labels.rows != nodes)
     throw InputError(fmt::format("{}: {} labels for {} nodes", path.string(), labels.rows, nodes),
                      "Write one label per node; -1 or nan stands for a missing one.");
@@ -82,12 +146,20 @@ void read_labels_file(Graph& graph, const fs::path& path, ThreadPool& pool) {
   graph.num_classes = labels.set_of;
 }
 
-std::vector<NodeId> read_split_file(const fs::path& path, Count num_nodes, ThreadPool& pool) {
-  if (!is_array(path)) return read_csv<NodeId>(path, {.rows = {}, .cols = 1, .rows_from = {}}, pool).values;
+std::vector<NodeId> read_split_file(const Graph& graph, const fs::path& path, ThreadPool& pool) {
+  if (!is_array(path)) {
+    const NodeTable table = NodeTable::look_at(path, NodeTable::Holds::split);
+    table.log("ids");
+    if (table.id >= 0 && !graph.node_names.empty())
+      return read_node_ids(table, table.id, graph, pool, nullptr);
+    CsvExpectation expected = table.expecting(std::nullopt);
+    expected.cols = 1;
+    return read_csv<NodeId>(path, expected, pool).values;
+  }
   const NpyArray array = read_npy(path);
-  if (array.kind == 'b') return nodes_of_mask(array, num_nodes);
+  if (array.kind == 'b') return nodes_of_mask(array, graph.num_nodes());
   std::vector<NodeId> ids = ids_of(array);
-  refuse_integer_mask(ids, num_nodes, path.string());
+  refuse_integer_mask(ids, graph.num_nodes(), path.string());
   return ids;
 }
 

@@ -11,23 +11,32 @@
 
 namespace strata::graph {
 
-/// Files about nodes that come without a description: .npy, or .csv with or without gzip. All throw
-/// InputError naming the file.
+/// Files about nodes that come without a description: arrays of NumPy, which their first bytes tell, or
+/// tables of text, of which node_table.hpp says what is read. All throw InputError naming the file.
 
-/// The rows of an array or a table; none if it is a scalar.
-std::optional<Count> rows_of_file(const std::filesystem::path& path, ThreadPool& pool);
+/// How many nodes a file has rows for. Blank lines at its end may be further ones; where it has ids, there
+/// may be any number of others without a row.
+struct NodesOfFile {
+  Count nodes = 0;
+  Count spare = 0;  ///< as many more there may be
+};
+/// None if it is a scalar, or if its ids do not number nodes.
+std::optional<NodesOfFile> nodes_of_file(const std::filesystem::path& path, ThreadPool& pool);
 
-/// `scratch` as for features_of().
-FeatureTable read_features_file(const std::filesystem::path& path, Count num_nodes, ThreadPool& pool,
+/// The features of the graph's nodes. `scratch` as for features_of().
+FeatureTable read_features_file(const Graph& graph, const std::filesystem::path& path, ThreadPool& pool,
                                 ScratchStore* scratch);
 
-/// Sets labels, multi_label and num_classes of the graph.
-void read_labels_file(Graph& graph, const std::filesystem::path& path, ThreadPool& pool);
+/// Sets labels, multi_label and num_classes of the graph. A table of text is read in pieces, as small as
+/// `scratch` wants.
+void read_labels_file(Graph& graph, const std::filesystem::path& path, ThreadPool& pool,
+                      const ScratchStore* scratch);
 
 /// The nodes at which a mask is true: bools, or integers 0 and 1, one per node.
 std::vector<NodeId> nodes_of_mask(const NpyArray& mask, Count num_nodes);
 
-/// The nodes of a split: ids, or the nodes at which a mask is true.
-std::vector<NodeId> read_split_file(const std::filesystem::path& path, Count num_nodes, ThreadPool& pool);
+/// The nodes of a split: ids, or the nodes at which a mask is true. A column of text that is called as ids
+/// are holds the names of the graph's nodes, if they have some.
+std::vector<NodeId> read_split_file(const Graph& graph, const std::filesystem::path& path, ThreadPool& pool);
 
 }  // namespace strata::graph

@@ -86,7 +86,7 @@ class OgbReader {
     if (const auto path = find_csv(raw_, "node-feat"))
       graph_.features = read_csv_features(*path, node_rows, pool_, assembly_.scratch);
     if (const auto path = find_csv(raw_, "node-label"))
-      take_labels(labels_of(read_csv<double>(*path, node_rows, pool_), path->string()));
+      take_labels(read_csv_labels(*path, node_rows, pool_, assembly_.scratch));
   }
 
   static void warn_of_edge_features(const fs::path& path) {

@@ -83,12 +83,11 @@ Graph read_dataset(const DatasetSource& source, const ReadOptions& options, Asse
 /// Takes what the files say instead of what the dataset does.
 void replace_by_files(Graph& graph, const NodeFiles& files, Assembly& assembly) {
   ThreadPool& pool = assembly.pool;
-  const Count nodes = graph.num_nodes();
   if (!files.features.empty())
-    graph.features = read_features_file(files.features, nodes, pool, assembly.scratch);
-  if (!files.labels.empty()) read_labels_file(graph, files.labels, pool);
+    graph.features = read_features_file(graph, files.features, pool, assembly.scratch);
+  if (!files.labels.empty()) read_labels_file(graph, files.labels, pool, assembly.scratch);
   const auto replace = [&](std::vector<NodeId>& split, const fs::path& path) {
-    if (!path.empty()) split = read_split_file(path, nodes, pool);
+    if (!path.empty()) split = read_split_file(graph, path, pool);
   };
   replace(graph.splits.train, files.train);
   replace(graph.splits.valid, files.valid);
@@ -112,8 +111,14 @@ bool tells_nodes(const DatasetSource& source) {
 /// Files with a row per node tell the number of nodes to datasets that do not.
 DatasetSource with_nodes_of(const NodeFiles& files, DatasetSource source, ThreadPool& pool) {
   if (tells_nodes(source)) return source;
-  for (const fs::path& path : {files.features, files.labels})
-    if (!path.empty() && !source.nodes) source.nodes = rows_of_file(path, pool);
+  for (const fs::path& path : {files.features, files.labels}) {
+    if (path.empty() || source.nodes) continue;
+    const std::optional<NodesOfFile> stated = nodes_of_file(path, pool);
+    if (!stated) continue;
+    source.nodes = stated->nodes;
+    source.nodes_from = path.string();
+    source.spare_nodes = stated->spare;
+  }
   return source;
 }
 

@@ -217,14 +217,138 @@ TEST_F(NodeFilesTest, ReplaceWhatTheDatasetSays) {
 TEST_F(NodeFilesTest, AreRefusedIfTheyDoNotFit) {
   const std::string edges = "csv:" + write("edges.csv", "0,1\n1,7\n");
   const std::string x = write("x.npy", npy_bytes<float>("<f4", "(2, 1)", {0, 1}));
-  expect_error([&] { read_graph(edges, {}, {.features = x}); }, {"nodes=2, but there is node 7"});
+  expect_error([&] { read_graph(edges, {}, {.features = x}); },
+               {"x.npy: 2 rows, but ", "edges.csv has node 7"});
   expect_error([&] { read_graph(edges + ",nodes=9", {}, {.features = x}); },
                {"x.npy: 2 rows of features for 9 nodes"});
   expect_error([&] { read_graph(edges + ",nodes=9", {}, {.labels = x}); }, {"x.npy: 2 labels for 9 nodes"});
   expect_error([&] { read_graph(edges, {}, {.train = write("t.csv", "9\n")}); },
                {"split 'train' holds node 9"});
-  expect_error([&] { read_graph(edges, {}, {.train = "t.txt"}); }, {"t.txt: neither .npy nor .csv"});
+  expect_error([&] { read_graph(edges, {}, {.train = "t.pt"}); }, {"t.pt: neither .npy nor a table"});
   expect_error([&] { read_graph(edges, {}, {.train = folder_ / "none.npy"}); }, {"none.npy: no such file"});
+}
+
+/// Features and labels as text for the edges 0 -> 1 -> 2 -> 3.
+class NodeTables : public NodeFilesTest {
+ protected:
+  Graph read(const NodeFiles& files, const std::string& keys = "") const {
+    return read_graph("csv:" + write("edges.csv", "0,1\n1,2\n2,3\n") + keys,
+                      {.direction = Direction::directed}, files);
+  }
+  std::vector<float> features(const std::string& text) const {
+    const Graph graph = read({.features = write("x.csv", text)});
+    const auto* const rows = reinterpret_cast<const float*>(graph.features.data);
+    return {rows, rows + graph.features.rows * graph.features.cols};
+  }
+  std::vector<std::int32_t> labels(const std::string& text) const {
+    return read({.labels = write("y.csv", text)}).labels;
+  }
+  void refuse_labels(const std::string& text, const std::vector<std::string>& parts) const {
+    expect_error([&] { labels(text); }, parts);
+  }
+  void refuse_features(const std::string& text, const std::vector<std::string>& parts) const {
+    expect_error([&] { features(text); }, parts);
+  }
+};
+
+using Labels = std::vector<std::int32_t>;
+
+TEST_F(NodeTables, MayLackLabelsInAnyRow) {
+  for (const char* const word : {"NA", "nan", "NULL", "\"\"", "None", "?", ""}) {
+    EXPECT_EQ(labels(word + std::string("\n1\n0\n1\n")), (Labels{-1, 1, 0, 1})) << word;
+    EXPECT_EQ(labels("1\n" + std::string(word) + "\n0\n1\n"), (Labels{1, -1, 0, 1})) << word;
+    EXPECT_EQ(labels("1\n1\n0\n" + std::string(word) + "\n"), (Labels{1, 1, 0, -1})) << word;
+    EXPECT_EQ(labels("class\n1\n1\n0\n" + std::string(word) + "\n"), (Labels{1, 1, 0, -1})) << word;
+  }
+  EXPECT_EQ(labels("1\n1\n0\n1\n\n \n"), (Labels{1, 1, 0, 1}));
+  EXPECT_EQ(labels("1\r1\r0\r1\r"), (Labels{1, 1, 0, 1}));
+  EXPECT_EQ(labels("\"y\"\n\"1\"\n\" 1\"\n\"0\"\n\"1\"\n\"2\""), (Labels{1, 1, 0, 1, 2}));
+  refuse_labels("1\n1\n0\n", {"y.csv: 3 rows, but ", "edges.csv has node 3"});
+  refuse_labels("label\n1\n1\n0\n", {"y.csv: 3 rows, but "});
+  expect_error([&] { read({.labels = write("y.csv", "1\n1\n0\n1\n1\n")}, ",nodes=4"); },
+               {"y.csv:5: a further line"});
+  expect_error([&] { read({.labels = write("y.csv", "y\n1\n1\n0\n")}, ",nodes=4"); },
+               {"y.csv: 3 lines behind the names of columns, but"});
+}
+
+TEST_F(NodeTables, GiveRowsToTheNodesThatTheirIdsName) {
+  for (const char* const text :
+       {"node,label\n2,7\n0,3\n3,1\n1,4\n", "LABEL;Node_ID;x\n7;2;0\n3;0;0\n1;3;0\n4;1;0\n",
+        "id kind\n2 7\n0 3\n3 1\n1 4\n", "# id kind\n2 7\n0 3\n3 1\n1 4\n", ",y\n2,7\n0,3\n3,1\n1,4\n",
+        ",0\n2,7\n0,3\n3,1\n1,4\n", "\"id\",\"title\",\"y\"\r\"2\",\"a, \"\"b\"\"\",7\r0,,3\r3,c,1\r1,d,4\r"})
+    EXPECT_EQ(labels(text), (Labels{3, 4, 7, 1})) << text;
+  EXPECT_EQ(labels("id,label\n5,2\n0,1\n"), (Labels{1, -1, -1, -1, -1, 2}));
+  EXPECT_EQ(labels("id,a,b\n3,1,0\n1,0,1\n0,1,1\n2,0,0\n"), (Labels{3, 2, 0, 1}));  // sets
+  refuse_labels("id,label\n0,1\n1,1\n0,1\n2,0\n3,0\n",
+                {"y.csv: the node of row 2, number 0, has a row before"});
+  refuse_labels("id,label\n0,1\n-1,1\n", {"y.csv:3: id -1"});
+  refuse_labels("id,page_type\n0,shop\n1,school\n2,shop\n3,shop\n",
+                {"y.csv:2: column 2: 'shop' is not a number"});
+  refuse_labels("0 3\n1 5\n2 3\n3 4\n", {"neither 0 nor 1", "id,label"});
+  EXPECT_EQ(features("id,a,b\n3,30,31\n0,0,1\n2,20,21\n1,10,11\n"),
+            (std::vector<float>{0, 1, 10, 11, 20, 21, 30, 31}));
+  EXPECT_EQ(features(",0,1\n3,30,31\n0,0,1\n2,20,21\n1,10,11\n"),
+            (std::vector<float>{0, 1, 10, 11, 20, 21, 30, 31}));
+  refuse_features("id,a\n0,1\n1,2\n3,4\n", {"x.csv: rows for 3 of 4 nodes; the first without one is node 2"});
+  refuse_features("id,a\n1,1\n2,2\n3,4\n4,4\n",
+                  {"x.csv: rows for 4 of 5 nodes; the first without one is node 0"});
+  refuse_features("id,a\n0,1\n1,2\n3,4\n3,5\n", {"number 3, has a row before"});
+}
+
+TEST_F(NodeTables, KeepWhatIsToBeLearnedOutOfFeatures) {
+  EXPECT_EQ(features("a,train_mask,label,name,big,split\n1,1,9,ann,True,0\n2,1,9,bob,False,0\n3,0,9,cid,True,"
+                     "0\n4,0,9,,True,0\n"),
+            (std::vector<float>{1, 2, 3, 4}));
+  EXPECT_EQ(features("\"a\"\t\"b\"\n\"1\"\t2\n3\t\"+4\"\n5\t6\n7\t8\n"),
+            (std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8}));
+  refuse_features("a,b\n1,2\n3\n5,6\n7,8\n", {"x.csv:3: 1 column, but 2 are expected"});
+  refuse_features("a,b\n1,2\n3,4,5\n5,6\n7,8\n", {"x.csv:3: more than 2 columns"});
+  refuse_features("id,name\n1,a\n", {"x.csv: no column of it holds features"});
+}
+
+TEST_F(NodeTables, WarnOfNamesOnce) {
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  labels("kind\n1\n1\n0\n1\n");
+  const std::string log = testing::internal::GetCapturedStdout() + testing::internal::GetCapturedStderr();
+  const std::size_t first = log.find("taken for names of columns, not read: kind");
+  EXPECT_NE(first, std::string::npos) << log;
+  EXPECT_EQ(log.find("taken for names", first + 1), std::string::npos) << log;
+}
+
+TEST_F(NodeTables, TellHowManyNodesArraysOfEdgesHave) {
+  write("npy/edge_index.npy", npy_bytes<std::int64_t>("<i8", "(2, 2)", {0, 1, 1, 4}));
+  const std::string edges = "npy:" + (folder_ / "npy").string();
+  EXPECT_EQ(read_graph(edges, {}, {.labels = write("y.csv", "1\n0\n1\n0\n1\n1\n")}).num_nodes(), 6);
+  EXPECT_EQ(read_graph(edges, {}, {.labels = write("y.csv", "id,y\n1,0\n2,1\n")}).num_nodes(), 5);
+  expect_error([&] { read_graph(edges, {}, {.labels = write("y.csv", "1\n0\n1\n0\n")}); },
+               {"y.csv: 4 rows, but ", "npy has node 4"});
+}
+
+TEST_F(NodeTables, NameNodesAsTheEdgesDo) {
+  const std::string edges = "csv:" + write("named.csv", "ann,bob\nbob,\"c,d\"\n") + ",ids=string";
+  const NodeFiles files{.features = write("x.csv", "id,f\n\"c,d\",3\nbob,2\nann,1\n"),
+                        .labels = write("y.csv", "node,label\nbob,1\n"),
+                        .train = write("train.csv", "node\nbob\n")};
+  const Graph graph = read_graph(edges, {}, files);
+  EXPECT_EQ(graph.labels, (Labels{-1, 1, -1}));
+  EXPECT_EQ(graph.splits.train, (std::vector<NodeId>{1}));
+  EXPECT_EQ(reinterpret_cast<const float*>(graph.features.data)[2], 3);
+  expect_error([&] { read_graph(edges, {}, {.labels = write("y.csv", "id,label\neve,1\n")}); },
+               {"y.csv:2: no edge has the node 'eve'"});
+  const std::string sparse = "csv:" + write("sparse.csv", "70,-5\n-5,9\n") + ",ids=sparse";
+  EXPECT_EQ(read_graph(sparse, {}, {.labels = write("y.csv", "label,id\n1,9\n0,70\n2,-5\n")}).labels,
+            (Labels{2, 1, 0}));
+}
+
+TEST_F(NodeTables, OfSplitsMayHaveOtherColumns) {
+  EXPECT_EQ(read({.train = write("t.csv", ",node\n0,3\n1,\"1\"\n")}).splits.train,
+            (std::vector<NodeId>{1, 3}));
+  EXPECT_EQ(read({.train = write("t.txt", "3\r1\r")}).splits.train, (std::vector<NodeId>{1, 3}));
+  expect_error([&] { read({.train = write("t.csv", "a,b\n0,3\n")}); },
+               {"t.csv:2: 2 columns, but 1 are expected"});
+  expect_error([&] { read({.train = write("t.csv", "1\nNA\n")}); },
+               {"t.csv:2: column 1: 'NA' is not an integer"});
 }
 
 class ScipyMatrix : public testing::Test {

@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "strata/graph/dataset_source.hpp"
 #include "strata/graph/part_file.hpp"
 #include "strata/graph/read_graph.hpp"
+#include "strata/util/home.hpp"
 #include "support/dataset_files.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_folder.hpp"
@@ -59,6 +61,29 @@ TEST(Source, NamesTablesAndTheirColumns) {
   EXPECT_EQ(dataset.tables.edges, "edges");
   EXPECT_EQ(dataset.tables.nodes, "people");
   EXPECT_EQ(dataset.tables.features, (std::vector<std::string>{"age", "income of a year"}));
+}
+
+TEST(Source, KnowsTheHomeFolder) {
+  const std::string home = std::getenv("HOME") == nullptr ? "" : std::getenv("HOME");
+  setenv("HOME", "/of/me", 1);
+  EXPECT_EQ(Source("npy:~/g,nodes=5").dataset()->place, "/of/me/g");
+  EXPECT_EQ(std::get<std::filesystem::path>(*Source("~/parts").parts()), "/of/me/parts");
+  EXPECT_EQ(Source("npy:~g/x").dataset()->place, "~g/x");
+  EXPECT_EQ(Source("npy:a/~/x").dataset()->place, "a/~/x");
+  EXPECT_EQ(expand_home_in_word("--output=~/p"), "--output=/of/me/p");
+  EXPECT_EQ(expand_home_in_word("train=~"), "train=/of/me");
+  EXPECT_EQ(expand_home_in_word("a~/b"), "a~/b");
+  setenv("HOME", home.c_str(), 1);
+}
+
+TEST(Source, NamesColumnsOfListsOfEdges) {
+  const DatasetSource source = *Source("csv:a,source=from,target=3,weight=Weight,time=0,since=2").dataset();
+  EXPECT_EQ(source.tables.source, "from");
+  EXPECT_EQ(source.destination_column, 3);
+  EXPECT_EQ(source.tables.weight, "Weight");
+  EXPECT_FALSE(source.weight_column);
+  EXPECT_EQ(source.time_column, 0);
+  expect_error([] { Source("csv:a,weight="); }, {"weight= names nothing"});
 }
 
 TEST(Source, RefusesWhatItDoesNotKnow) {

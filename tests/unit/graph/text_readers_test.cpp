@@ -32,6 +32,11 @@ class TextFile : public testing::Test {
     expect_error([&] { read(prefix, keys); }, parts);
   }
 
+  std::string write_edges() const {
+    write_text(folder_ / "edges.csv", "0,1\n");
+    return (folder_ / "edges.csv").string();
+  }
+
   test::TemporaryFolder folder_;
   std::filesystem::path path_ = folder_ / "graph.txt";
 };
@@ -59,7 +64,7 @@ TEST_F(EdgeList, IsReadWithAnySeparatorAndComments) {
 }
 
 TEST_F(EdgeList, MayHaveSeveralCharactersBetweenFields) {
-  write("0::1::0.5::a:b\n 2 :: 1 ::1\n\"1\"::\"2\"::2\n");
+  write("0::1::0.5::a:b\n 2 :: 1 ::1:: \n\"1\"::\"2\"::2::c\n");
   const Graph graph = read("csv", ",separator=::,weight=2");
   EXPECT_EQ(graph.structure.indices, (Ids{0, 2, 1}));
   EXPECT_EQ(graph.structure.weights, (std::vector<float>{0.5, 1, 2}));
@@ -128,6 +133,133 @@ TEST_F(EdgeList, NumbersOtherIdsInTheirOrder) {
   EXPECT_EQ(named.structure.indices, (Ids{2, 1}));
   write("who,whom\nb,a\n");
   EXPECT_EQ(read("csv", ",ids=string,header=yes").node_names, "a\nb\n");
+}
+
+TEST_F(EdgeList, LinesMayEndAsOnOldMacs) {
+  for (const char* const text :
+       {"a,b\r0,1\r2,1\r1,2\r", "a,b\r0,1\r2,1\r1,2", "a,b\r\n0,1\r2,1\n1,2\r\n",
+        "# Nodes: 3\ra,b\r0,1\r\r2,1\r1,2\r\r\n", "a,b\r\r\n0,1\r\r\n2,1\r\r\n1,2"}) {
+    write(text);
+    EXPECT_EQ(read("csv").structure.indices, (Ids{0, 2, 1})) << text;
+  }
+  refuse("csv", "0,1\r1,x\r", {"graph.txt:2: id: 'x'", "at byte 4"});
+}
+
+/// Blocks may end between "\r" and "\n".
+TEST_F(EdgeList, LineEndsMayLieBetweenBlocks) {
+  for (const char* const end : {"\r\n", "\r"}) {
+    std::string text;
+    while (text.size() < (std::size_t{64} << 10) - 10) text += "7,0" + std::string(end);
+    for (int shift = 0; shift < 12; ++shift) {
+      write(std::string(static_cast<std::size_t>(shift), ' ') + text + "1,2" + end + "3,4" + end + "5,6" +
+            end);
+      const Graph graph = read("csv");
+      EXPECT_EQ(graph.structure.indices, (Ids{7, 1, 3, 5})) << shift;
+    }
+  }
+}
+
+TEST_F(EdgeList, RefusesLinesOfOtherLengths) {
+  refuse("snap", "5 1 2\n1 5\n2 5\n",
+         {"graph.txt:2: 2 columns, but the first line has 3", "lists of neighbors"});
+  refuse("snap", "5 1\n1 5 2\n", {"graph.txt:2: 3 columns, but the first line has 2"});
+  refuse("csv", "a,b,weight\n0,1,2\n1,0,2,9\n", {"graph.txt:3: 4 columns, but the first line has 3"});
+  refuse("csv", "Doe, J,1,2\nRoe,1,2\n", {"graph.txt:2: 3 columns", "double quotes"},
+         ",ids=string,source=2,target=1");
+  write("\"Doe, J\",3,\"say \"\"hi\"\"\"\nRoe,2,\"\"\n");
+  EXPECT_EQ(read("csv", ",ids=string,source=0,target=1").node_names, "2\n3\nDoe, J\nRoe\n");
+  write("\"say \"\"hi\"\"\",\"a\"\"b\"\n");
+  EXPECT_EQ(read("csv", ",ids=string").node_names, "a\"b\nsay \"hi\"\n");
+}
+
+TEST_F(EdgeList, TakesColumnsByTheirNames) {
+  for (const char* const text : {"eid,src,dst,time\n0,4,2,9\n1,2,3,8\n", "dst;Src\n2;4\n3;2\n",
+                                 "Weight,TO,From\n1,2,4\n1,3,2\n", ",source,target\n0,4,2\n1,2,3\n",
+                                 "# eid src dst\n7 4 2\n8 2 3\n", "\"to_node\"|\"from_node\"\n2|4\n3|2\n"}) {
+    write(text);
+    EXPECT_EQ(read("csv").structure.indptr, (std::vector<Count>{0, 0, 0, 1, 2, 2})) << text;
+    EXPECT_EQ(read("csv").structure.indices, (Ids{4, 2})) << text;
+  }
+  write("x,Source,Target\n7,b,a\n");
+  EXPECT_EQ(read("csv", ",ids=string").node_names, "a\nb\n");
+  write("n,Weight,src,dst,When\n0,0.5,1,2,7\n0,2,2,0,8\n");
+  EXPECT_EQ(read("csv").structure.weights, (std::vector<float>{2, 0.5}));
+  EXPECT_EQ(read("csv", ",weight=n").structure.weights, (std::vector<float>{0, 0}));
+  EXPECT_EQ(read("csv", ",source=n,target=SRC,weight=weight").structure.indices, (Ids{0, 0}));
+  EXPECT_EQ(read("csv", ",time=when,since=8").structure.indices, (Ids{2}));
+  expect_error([&] { read("csv", ",weight=wieght"); },
+               {"no column 'wieght', which weight= names", "'Weight'"});
+  refuse("csv", "0,1,2\n", {"no column 'cost'", "No line names the columns"}, ",weight=cost");
+  for (const char* const text : {",a,b\n0,4,2\n", "index,a,b\n0,4,2\n", "source,what,whom\n0,4,2\n9,1,1\n"}) {
+    write(text);
+    if (text[0] != 's')
+      expect_error([&] { read("csv"); }, {"which columns have the two nodes", "source=1,target=2"});
+    EXPECT_EQ(read("csv", ",source=1,target=2").structure.indices.front(), text[0] == 's' ? 1 : 4) << text;
+  }
+}
+
+TEST_F(EdgeList, ComparesItselfWithWhatItsCommentsState) {
+  refuse("snap", "# Nodes: 3 Edges: 2\n2 9\n9 4\n",
+         {"its comments state 3 nodes, but ids go to 9", "ids=sparse", "nodes=10"});
+  EXPECT_EQ(read("snap", ",ids=sparse").num_nodes(), 3);
+  EXPECT_EQ(read("snap", ",nodes=10").num_nodes(), 10);
+  refuse("snap", "# Nodes: 3\tEdges: 3\n0 1\n1 2\n", {"its comments state 3 edges, but it has 2", "cut off"});
+  refuse("snap", "#nodes = 1,200\n0 1200\n", {"state 1,200 nodes, but ids go to 1,200"});
+  refuse("snap", "# Nodes: 2 Edges: 2\n7 8\n8 9\n", {"state 2 nodes, but 3 different ids"}, ",ids=sparse");
+  refuse("snap", "% asym positive\n% 3 2 2\n1 2 5\n2 1 5\n", {"its comments state 3 edges, but it has 2"});
+  refuse("snap", "% asym positive\n% 2 2 2\n1 2 5\n2 1 5\n",
+         {"its comments state 2 nodes, but ids go to 2", "ids=sparse"});
+  refuse("snap", "% bip unweighted\n% 2 2 1\n1 1\n2 1\n", {"a bipartite graph of KONECT"});
+  refuse("snap", "%%MatrixMarket matrix coordinate pattern general\n2 2 1\n1 2\n",
+         {"a Matrix Market file", "mtx:"});
+  write("# Nodes: 5 Edges: 2\n0 1\n1 2\n");
+  EXPECT_EQ(read("snap").num_nodes(), 5);
+  write("# Undirected graph of 9 nodes: x\n# Edges: 3\n0 1\n1 0\n1 1\n1 2\n2 1\n");
+  EXPECT_TRUE(read("snap").undirected);
+  EXPECT_EQ(read("snap").structure.num_edges(), 5);
+}
+
+TEST_F(EdgeList, UnderstandsDirectionsInOtherWords) {
+  for (const char* const comment :
+       {"# Undirected", "% undirected graph", "# directed: false", "#Undirected = true", "% sym unweighted",
+        "# this is an Undirected Graph"}) {
+    write(std::string(comment) + "\n0 1\n1 2\n");
+    EXPECT_TRUE(read("snap").undirected) << comment;
+  }
+  for (const char* const comment :
+       {"# Directed", "% asym unweighted", "# undirected: no", "# made from what was undirected",
+        "# redirected graph: undirected parts"}) {
+    write(std::string(comment) + "\n0 1\n1 2\n");
+    EXPECT_FALSE(read("snap").undirected) << comment;
+  }
+}
+
+TEST_F(TextFile, IsUnpackedOrSaidToBeCompressed) {
+  const std::vector<std::pair<std::string, std::string>> kinds{
+      {std::string("\xfd"
+                   "7zXZ\0\0",
+                   7),
+       "xz"},
+      {"BZh91AY&SY\x01", "bzip2"},
+      {"PK\x03\x04\x14", "zip"},
+      {"\x04\x22\x4d\x18", "lz4"},
+      {"7z\xbc\xaf\x27\x1c", "7z"},
+      {"graph/" + std::string(251, '\0') + "ustar", "tar"}};
+  for (const auto& [bytes, name] : kinds) {
+    for (const char* const prefix : {"csv", "metis", "mtx"})
+      refuse(prefix, bytes, {"graph.txt: compressed by " + name + ": unpack it first"});
+    expect_error([&] { read_graph("csv:" + write_edges(), {}, {.labels = path_}); },
+                 {"compressed by " + name});
+    const auto array = folder_ / "y.npy";
+    write_text(array, bytes);
+    expect_error([&] { read_graph("csv:" + write_edges(), {}, {.labels = array}); },
+                 {"y.npy: compressed by " + name});
+  }
+  write_gzip(path_, kinds.back().first);
+  expect_error([&] { read("csv"); }, {"compressed by tar"});
+  write_gzip(folder_ / "x.npy", "0 1");
+  expect_error([&] { read_graph("csv:" + write_edges(), {}, {.features = folder_ / "x.npy"}); },
+               {"x.npy: compressed by gzip: unpack it first"});
 }
 
 TEST_F(EdgeList, RefusesWhatItCannotRead) {
@@ -279,6 +411,13 @@ TEST_F(MatrixMarket, IsReadInItsForms) {
   write("%%MatrixMarket matrix coordinate integer symmetric\n2 2 1\n2 1 -4\n");
   EXPECT_TRUE(read("mtx", ",values=ignore").structure.weights.empty());
   expect_error([&] { read("mtx"); }, {"graph.txt:3: value -4 cannot be the weight", "values=ignore"});
+}
+
+TEST_F(MatrixMarket, IsReadWithUnsignedIntegers) {
+  write("%%MatrixMarket matrix coordinate unsigned-integer symmetric\n%\n3 3 2\n2 1 7\n3 3 1\n");
+  const Graph graph = read("mtx");
+  EXPECT_EQ(graph.structure.indices, (Ids{1, 0, 2}));
+  EXPECT_EQ(graph.structure.weights, (std::vector<float>{7, 7, 1}));
 }
 
 TEST_F(MatrixMarket, RefusesOtherFiles) {

@@ -133,6 +133,33 @@ TEST_F(PromisedMemory, KeepsTheMemoryThatItWasPromised) {
   EXPECT_THAT(elsewhere.output, AllOf(HasSubstr("/proc: temporary files"), HasSubstr("Give --scratch")));
 }
 
+// A matrix of 0 and 1 as text: as numbers it would take 160 MB, and four bytes per number 80 MB.
+TEST_F(PromisedMemory, ReadsLabelsPieceByPiece) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "the sanitizer's own memory would be counted";
+#endif
+  constexpr Count kNodes = 200'000, kClasses = 100;
+  fs::create_directories(folder_ / "set/raw");
+  std::ofstream{folder_ / "set/raw/edge.csv"} << "0,1\n1,2\n";
+  std::ofstream{folder_ / "set/raw/num-node-list.csv"} << kNodes << "\n";
+  std::string row = "1";
+  for (Count c = 1; c < kClasses; ++c) row += c % 3 == 0 ? ",1" : ",0";
+  std::ofstream labels{folder_ / "set/raw/node-label.csv"};
+  for (Count v = 0; v < kNodes; ++v) labels << row << "\n";
+  labels.close();
+  const std::string list =
+      "csv:" + (folder_ / "set/raw/edge.csv").string() + ",nodes=" + std::to_string(kNodes);
+  for (const std::vector<std::string>& input :
+       {std::vector<std::string>{"ogb:" + (folder_ / "set").string()},
+        std::vector<std::string>{list, "--labels", (folder_ / "set/raw/node-label.csv").string()}}) {
+    std::vector<std::string> words{"info", "--memory", "96MiB", "--threads", "2"};
+    words.insert(words.end(), input.begin(), input.end());
+    const Usage usage = run_measured(words);
+    EXPECT_EQ(usage.exit_code, 0) << input[0];
+    EXPECT_LT(usage.peak_bytes, 96 << 20) << input[0];
+  }
+}
+
 // Small graphs, of which METIS takes more than the lists are. Every edge is listed once.
 TEST_F(PromisedMemory, CountsWhatMetisTakes) {
 #ifdef __SANITIZE_ADDRESS__

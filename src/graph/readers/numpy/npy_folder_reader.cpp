@@ -15,6 +15,7 @@
 #include "readers/node_files.hpp"
 #include "readers/numpy/number_types.hpp"
 #include "readers/numpy/sparse_matrix.hpp"
+#include "readers/text/edge_buffer.hpp"
 #include "strata/graph/npy.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
@@ -133,7 +134,9 @@ class NpyFolderReader {
   /// The number of nodes that the files state: all of them must agree.
   Count count_nodes(const EdgeList& edges, std::optional<Count> of_edges) const {
     std::optional<Count> nodes = source_.nodes;
-    std::string stated_by = "nodes=";
+    if (!source_.nodes_from.empty())
+      nodes = agree_on_nodes(source_, largest_id(edges, assembly_.scratch), folder_.string());
+    std::string stated_by = source_.nodes_from.empty() ? "nodes=" : source_.nodes_from;
     const auto take = [&](std::optional<Count> stated, const std::string& by) {
       if (!stated) return;
       if (nodes && *nodes != *stated)
@@ -146,8 +149,13 @@ class NpyFolderReader {
     take(of_edges, "the edges' file");
     if (has("num_nodes.npy")) take(stated_number(), "num_nodes.npy");
     for (const char* const name : {"x.npy", "y.npy", "node_weight.npy"})
-      if (has(name)) take(rows_of_file(folder_ / name, pool_), name);
+      if (has(name)) take(rows_of(folder_ / name), name);
     return nodes ? *nodes : largest_id(edges, assembly_.scratch) + 1;
+  }
+
+  static std::optional<Count> rows_of(const fs::path& path) {
+    const NpyArray array = read_npy(path);
+    return array.shape.empty() ? std::nullopt : std::optional(array.shape[0]);
   }
 
   Count stated_number() const {
@@ -177,8 +185,8 @@ class NpyFolderReader {
 
   void read_nodes() {
     if (has("x.npy"))
-      graph_.features = read_features_file(folder_ / "x.npy", graph_.num_nodes(), pool_, assembly_.scratch);
-    if (has("y.npy")) read_labels_file(graph_, folder_ / "y.npy", pool_);
+      graph_.features = read_features_file(graph_, folder_ / "x.npy", pool_, assembly_.scratch);
+    if (has("y.npy")) read_labels_file(graph_, folder_ / "y.npy", pool_, assembly_.scratch);
     if (has("node_weight.npy"))
       graph_.node_weights = node_weights_of(read_npy(folder_ / "node_weight.npy"), graph_.num_nodes());
     if (has("valid.npy") && has("val.npy"))
@@ -191,7 +199,7 @@ class NpyFolderReader {
 
   std::vector<NodeId> read_split(const char* name) const {
     if (!has(name)) return {};
-    return read_split_file(folder_ / name, graph_.num_nodes(), pool_);
+    return read_split_file(graph_, folder_ / name, pool_);
   }
 
   const DatasetSource& source_;

@@ -158,7 +158,7 @@ class ParquetReader {
     numbering_ = {};
     const Count nodes =
         nodes_ ? nodes_->rows()
-               : edges.count_nodes(source_.nodes,
+               : edges.count_nodes(source_,
                                    "Write a table of nodes with a column id, or say nodes=N if all these "
                                    "nodes exist.");
     EdgeList list = edges.list();
@@ -265,11 +265,11 @@ class ParquetReader {
     graph_.multi_label = wish.width > 1;
     graph_.num_classes = graph_.multi_label ? wish.width : 0;
     nodes_->read({wish}, kValuesAtOnce, [&](const TablePiece& piece) {
-      const CsvTable<double> table{
-          .rows = piece.rows(), .cols = wish.width, .values = piece.columns[0].doubles};
       const std::string origin = fmt::format("{}: row group {}, column '{}'", piece.file.string(),
                                              piece.row_group, printable(column));
-      const NodeLabels labels = labels_of(table, origin, piece.first_of_group);
+      const NodeLabels labels = labels_of(
+          {.values = piece.columns[0].doubles, .cols = wish.width, .first_row = piece.first_of_group},
+          origin);
       graph_.labels.insert(graph_.labels.end(), labels.values.begin(), labels.values.end());
     });
   }

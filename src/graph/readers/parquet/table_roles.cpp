@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <initializer_list>
 
+#include "readers/column_names.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
 #include "strata/util/utf8.hpp"
@@ -17,16 +18,20 @@ using Kind = ParquetColumn::Kind;
 
 class RolesOfTable {
  public:
-  explicit RolesOfTable(const ParquetTable& table) : table_(table) {}
+  explicit RolesOfTable(const ParquetTable& table) : table_(table) {
+    for (const ParquetColumn& column : table.columns()) names_.push_back(column.name);
+  }
 
   const ParquetColumn& column(int index) const { return table_.columns()[static_cast<std::size_t>(index)]; }
+  const std::vector<std::string>& names() const { return names_; }
 
-  /// The column that was asked for, or the first with a usual name, or -1.
-  int choose(const std::string& asked, const char* option, std::initializer_list<const char*> usual) const {
-    if (!asked.empty()) return table_.require(asked, option);
-    for (const char* const name : usual)
-      if (const int found = table_.find(name); found >= 0) return found;
-    return -1;
+  /// The column that was asked for, or -1.
+  int asked(const std::string& name, const char* option) const {
+    return name.empty() ? -1 : table_.require(name, option);
+  }
+  /// The same, or one with a usual name.
+  int choose(const std::string& name, const char* option, ColumnRole role) const {
+    return name.empty() ? find_column(names_, role) : table_.require(name, option);
   }
 
   /// Notes what a column is read for. Refuses one that is of none of the kinds, or does something else
@@ -58,6 +63,7 @@ class RolesOfTable {
 
  private:
   const ParquetTable& table_;
+  std::vector<std::string> names_;
   std::vector<int> taken_;
   std::vector<std::string> notes_;
 };
@@ -72,11 +78,12 @@ EdgeRoles roles_of_edges(const ParquetTable& edges, const TableNames& names) {
                      "A table of edges has a column of sources and one of targets.");
   RolesOfTable roles(edges);
   EdgeRoles found;
-  found.source = roles.choose(names.source, "source", {"src", "source"});
-  found.target = roles.choose(names.target, "target", {"dst", "target", "destination"});
-  found.weight = roles.choose(names.weight, "weight", {"weight", "edge_weight"});
-  if (found.source < 0) found.source = 0;
-  if (found.target < 0) found.target = 1;
+  const EdgeEnds ends = ends_of_edges(
+      {.source = roles.asked(names.source, "source"), .target = roles.asked(names.target, "target")},
+      roles.names(), edges.origin());
+  found.source = ends.source;
+  found.target = ends.target;
+  found.weight = roles.choose(names.weight, "weight", ColumnRole::weight);
   roles.take(found.source, "sources", {Kind::integer, Kind::text}, false, kIds);
   roles.take(found.target, "targets", {Kind::integer, Kind::text}, false, kIds);
   roles.take(found.weight, "weights", {Kind::integer, Kind::real}, false, "Weights are numbers.");
@@ -87,9 +94,9 @@ EdgeRoles roles_of_edges(const ParquetTable& edges, const TableNames& names) {
 NodeRoles roles_of_nodes(const ParquetTable& nodes, const TableNames& names) {
   RolesOfTable roles(nodes);
   NodeRoles found;
-  found.id = roles.choose(names.id, "id", {"id", "node", "node_id"});
-  found.label = roles.choose(names.label, "label", {"label", "y"});
-  found.split = roles.choose(names.split, "split", {"split"});
+  found.id = roles.choose(names.id, "id", ColumnRole::id);
+  found.label = roles.choose(names.label, "label", ColumnRole::label);
+  found.split = roles.choose(names.split, "split", ColumnRole::split);
   roles.take(found.id, "ids", {Kind::integer, Kind::text}, false, kIds);
   roles.take(found.label, "labels", {Kind::integer, Kind::real, Kind::boolean}, true,
              "Labels are numbers of classes, or lists of 0 and 1.");
@@ -97,7 +104,9 @@ NodeRoles roles_of_nodes(const ParquetTable& nodes, const TableNames& names) {
   for (const std::string& name : names.features) found.features.push_back(nodes.require(name, "features"));
   if (names.features.empty())
     for (int index = 0; index < static_cast<int>(std::ssize(nodes.columns())); ++index)
-      if (roles.column(index).is_number() && !roles.is_taken(index)) found.features.push_back(index);
+      if (roles.column(index).is_number() && !roles.is_taken(index) &&
+          !is_no_feature(roles.column(index).name))
+        found.features.push_back(index);
   for (const int index : found.features)
     roles.take(index, "features", {Kind::integer, Kind::real, Kind::boolean}, true, "Features are numbers.");
   static_cast<TableRoles&>(found) = roles.summary();

@@ -2,13 +2,17 @@
 #include "readers/text/edge_buffer.hpp"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
+#include "readers/column_names.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
 #include "strata/util/memory.hpp"
+#include "strata/util/utf8.hpp"
 
 namespace strata::graph {
 
@@ -57,15 +61,12 @@ EdgeList EdgeBuffer::list() {
           .origin = origin_};
 }
 
-Count EdgeBuffer::count_nodes(std::optional<Count> stated, const char* remedy) const {
-  const Count least = largest() + 1, nodes = std::max(least, stated.value_or(0));
+Count EdgeBuffer::count_nodes(const DatasetSource& source, const char* remedy) const {
   constexpr Count kAlways = 1'000'000, kPerEdge = 64;
-  if (!stated && least > kAlways && least / kPerEdge > size())
+  const Count nodes = agree_on_nodes(source, largest(), origin_);
+  if (nodes > source.nodes.value_or(0) && nodes > kAlways && nodes / kPerEdge > size())
     throw InputError(fmt::format("{}: ids up to {} for {}", origin_, largest(), counted(size(), "edge")),
                      remedy);
-  if (stated && *stated < least)
-    throw InputError(fmt::format("{}: nodes={}, but there is node {}", origin_, *stated, largest()),
-                     "Correct the number; ids count from 0.");
   return nodes;
 }
 
@@ -135,12 +136,42 @@ void EdgeBuffer::widen() {
   wide_ = true;
 }
 
+Count agree_on_nodes(const DatasetSource& source, NodeId largest, const std::string& origin) {
+  const Count least = largest + 1, stated = source.nodes.value_or(0);
+  if (!source.nodes || least <= stated) return std::max(least, stated);
+  if (source.nodes_from.empty())
+    throw InputError(fmt::format("{}: nodes={}, but there is node {}", origin, stated, largest),
+                     "Correct the number; ids count from 0.");
+  if (least - stated > source.spare_nodes)
+    throw InputError(
+        fmt::format("{}: {}, but {} has node {}", source.nodes_from, counted(stated, "row"), origin, largest),
+        "Write a row per node; ids count from 0.");
+  return least;
+}
+
 EdgeBuffer read_csv_edges(const std::filesystem::path& path, CsvExpectation expected, ThreadPool& pool,
                           ScratchStore* scratch) {
   EdgeBuffer edges(path.string(), scratch);
-  expected.cols = 2;
+  const std::vector<std::string> names = csv_layout(path).names;
+  EdgeEnds ends{.source = 0, .target = 1};
+  if (names.size() < 2) {
+    expected.cols = 2;
+  } else {
+    ends = ends_of_edges({}, names, path.string());
+    expected.columns = {std::min(ends.source, ends.target), std::max(ends.source, ends.target)};
+    spdlog::info("{}: sources from '{}', targets from '{}'; no other columns are read", path.string(),
+                 printable(names[static_cast<std::size_t>(ends.source)]),
+                 printable(names[static_cast<std::size_t>(ends.target)]));
+  }
+  std::vector<NodeId> turned;
   read_csv_pieces<NodeId>(path, expected, pool, scratch, [&](const CsvPiece<NodeId>& piece) {
-    edges.append(piece.values, piece.share_read);
+    std::span<const NodeId> pairs = piece.values;
+    if (ends.source > ends.target) {
+      turned.assign(pairs.begin(), pairs.end());
+      for (std::size_t i = 0; i < turned.size(); i += 2) std::swap(turned[i], turned[i + 1]);
+      pairs = turned;
+    }
+    edges.append(pairs, piece.share_read);
   });
   return edges;
 }

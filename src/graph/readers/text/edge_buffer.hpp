@@ -9,6 +9,7 @@
 
 #include "build_csc.hpp"
 #include "readers/csv.hpp"
+#include "strata/graph/dataset_source.hpp"
 #include "strata/util/scratch.hpp"
 #include "strata/util/types.hpp"
 
@@ -28,9 +29,9 @@ class EdgeBuffer {
   NodeId largest() const { return largest_; }  ///< -1 if there is no edge
   EdgeList list();                             ///< nothing can be appended then
 
-  /// The largest id + 1, or what was stated. Throws InputError if that is too small, or if ids would make a
-  /// graph of nearly only missing nodes, with the remedy for that.
-  Count count_nodes(std::optional<Count> stated, const char* remedy) const;
+  /// The largest id + 1, or what the source states. Throws InputError if that is too small, or if ids would
+  /// make a graph of nearly only missing nodes, with the remedy for that.
+  Count count_nodes(const DatasetSource& source, const char* remedy) const;
 
   /// Replaces every id by map[id].
   void renumber(std::span<const NodeId> map, ThreadPool& pool);
@@ -53,7 +54,12 @@ class EdgeBuffer {
   NodeId largest_ = -1;
 };
 
-/// The edges of a CSV file of two columns. `expected` says how many rows there are, if that is known.
+/// The number of nodes of a list with ids up to `largest`, where the source states one: by nodes=, or by the
+/// rows of a file. Throws InputError if that is too small; `origin` has the edges.
+Count agree_on_nodes(const DatasetSource& source, NodeId largest, const std::string& origin);
+
+/// The edges of a table of two columns, or of the two that names say. `expected` says how many rows there
+/// are, if that is known.
 EdgeBuffer read_csv_edges(const std::filesystem::path& path, CsvExpectation expected, ThreadPool& pool,
                           ScratchStore* scratch);
 

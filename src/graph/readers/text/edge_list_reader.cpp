@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -11,11 +12,12 @@
 #include <vector>
 
 #include "readers/assemble.hpp"
+#include "readers/column_names.hpp"
 #include "readers/edge_weights.hpp"
 #include "readers/text/edge_buffer.hpp"
-#include "readers/text/fields.hpp"
-#include "readers/text/line_blocks.hpp"
+#include "readers/text/edge_comments.hpp"
 #include "readers/text/node_numbering.hpp"
+#include "readers/text/table_layout.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
 
@@ -25,12 +27,11 @@ namespace {
 using Ids = DatasetSource::Ids;
 using Direction = ReadOptions::Direction;
 
-constexpr std::string_view kCommentMarks = "#%";
+/// The columns that are read, counted from 0; -1: there is none.
+struct Columns {
+  Count source = 0, target = 1, weight = -1, time = -1;
 
-/// What the first lines tell of the whole file.
-struct Layout {
-  std::string separator = " ";
-  Count header_line = 0;  ///< the line that names the columns; 0: none
+  Count last() const { return std::max({source, target, weight, time}); }
 };
 
 /// Of the edges that were read.
@@ -51,19 +52,8 @@ struct EdgesPiece {
   std::vector<std::string> words;  ///< instead of pairs, for ids=string
   std::vector<float> weights;
   Times times;
+  Count self_loops = 0;
 };
-
-const char* find_separator(std::string_view line) {
-  for (const char* const candidate : {",", ";", "|", "\t"})
-    if (line.find(candidate) != std::string_view::npos) return candidate;
-  return " ";
-}
-
-bool is_number(std::string_view field) {
-  double value = 0;
-  const auto [stop, error] = std::from_chars(field.data(), field.data() + field.size(), value);
-  return stop == field.data() + field.size() && error != std::errc::invalid_argument;
-}
 
 class EdgeListReader {
  public:
@@ -73,6 +63,7 @@ class EdgeListReader {
         pool_(assembly.pool),
         assembly_(assembly),
         path_(source.place.string()),
+        comments_(path_),
         edges_(path_, assembly.scratch) {}
 
   Graph read() {
@@ -81,16 +72,17 @@ class EdgeListReader {
     parse_blocks<EdgesPiece>(
         blocks, pool_, [this](const Block& block, EdgesPiece& piece) { parse(block, piece); },
         [&](EdgesPiece& piece) { take(piece, blocks.share_read()); });
-    if (source_.time_column) tell_times();
+    comments_.check_edges(edges_.size() + times_.left_out, self_loops_);
+    if (columns_.time >= 0) tell_times();
     number_nodes();
     Graph graph;
     graph.name = std::filesystem::path(path_).stem().string();
     graph.node_names = std::move(names_);
     const Count nodes = count_nodes();
     EdgeList edges = edges_.list();
-    if (source_.weight_column) weights_.give_to(edges, path_);
+    if (columns_.weight >= 0) weights_.give_to(edges, path_);
     build_structure(graph, nodes, edges, options_, is_undirected(), assembly_);
-    if (!direction_known_ && !graph.undirected)
+    if (options_.direction == Direction::automatic && !comments_.undirected() && !graph.undirected)
       spdlog::warn(
           "{}: a list of edges does not say whether they have a direction: each is taken from its first node "
           "to "
@@ -100,58 +92,93 @@ class EdgeListReader {
   }
 
  private:
-  /// Reads the first block for the separator, a line of column names and what SNAP says of directions.
+  /// Reads the first lines for the separator, the names of columns and what comments say.
   void find_layout() {
     LineBlocks blocks(source_.place);
     Block block;
-    blocks.next(block);
-    if (block.text.starts_with("\xff\xfe") || block.text.starts_with("\xfe\xff"))
-      Place{path_, 1}.refuse("this is UTF-16 text", "Save it as UTF-8: `iconv -f utf-16 -t utf-8`.");
-    Lines lines(without_byte_order_mark(block.text));
-    Count number = 0;
-    for (std::string_view line; lines.next(line);) {
-      ++number;
-      if (is_comment(line, kCommentMarks)) {
-        note_direction(line);
-        continue;
-      }
-      layout_.separator = source_.separator.empty() ? find_separator(line) : source_.separator;
-      const Place place = place_of(line, number, block, path_);
-      if (has_header(line, place)) layout_.header_line = number;
-      return;
-    }
+    const TableRules rules{.separator = source_.separator,
+                           .are_names = [this](const auto& fields) { return has_header(fields); },
+                           .note_comment = [this](std::string_view line) { comments_.note(line); },
+                           .skip_blank_lines = true};
+    while (layout_.cols == 0 && blocks.next(block)) layout_ = layout_of(block, path_, rules);
+    if (source_.header && !*source_.header) layout_.names.clear();
+    if (layout_.cols > 0) choose_columns();
   }
 
-  /// SNAP's files say "# Directed graph" or "# Undirected graph".
-  void note_direction(std::string_view line) {
-    if (options_.direction != Direction::automatic) return;
-    if (line.find("Undirected graph") != std::string_view::npos) listed_once_ = direction_known_ = true;
-    if (line.find("Directed graph") != std::string_view::npos) direction_known_ = true;
-  }
-
-  bool has_header(std::string_view line, const Place& place) const {
+  /// Names of nodes cannot be told from names of columns, unless these are usual ones.
+  bool has_header(const std::vector<std::string>& fields) const {
     if (source_.header) return *source_.header;
+    if (find_column(fields, ColumnRole::source) >= 0 && find_column(fields, ColumnRole::target) >= 0)
+      return true;
     if (source_.ids == Ids::string) return false;
-    FieldsOfLine fields(line, layout_.separator, place);
-    Count column = 0;
-    bool names = true;
-    for (std::optional<std::string_view> field; (field = fields.next()); ++column)
-      if (column == source_.source_column || column == source_.destination_column)
-        names = names && !field->empty() && !is_number(*field);
-    names = names && column > std::max<Count>({1, source_.source_column, source_.destination_column});
-    if (names)
-      spdlog::warn("{}:{}: taken for names of columns, not read: {}", path_, place.line,
-                   printable(line.substr(0, 80)));
-    return names;
+    const auto may_be_name = [&](std::optional<Count> column, std::size_t usual) {
+      const std::size_t at = column ? static_cast<std::size_t>(*column) : usual;
+      return at < fields.size() && !is_number(fields[at]);
+    };
+    return may_be_name(source_.source_column, 0) && may_be_name(source_.destination_column, 1) &&
+           std::ranges::any_of(fields, [](const auto& field) { return !is_missing(field); });
+  }
+
+  void choose_columns() {
+    const TableNames& names = source_.tables;
+    const auto asked = [&](std::optional<Count> column, const std::string& name, const char* option) {
+      if (!name.empty()) return require_column(layout_.names, name, option, path_);
+      return column ? static_cast<int>(std::min<Count>(*column, std::numeric_limits<int>::max())) : -1;
+    };
+    const EdgeEnds given{.source = asked(source_.source_column, names.source, "source"),
+                         .target = asked(source_.destination_column, names.target, "target")};
+    const EdgeEnds ends = ends_of_edges(given, layout_.names, path_);
+    if (ends.source == ends.target)
+      throw InputError(
+          fmt::format("{}: source={} and target={} are one column", path_, ends.source, ends.target),
+          "Give two columns; they count from 0.");
+    columns_ = {.source = ends.source,
+                .target = ends.target,
+                .weight = asked(source_.weight_column, names.weight, "weight"),
+                .time = asked(source_.time_column, names.time, "time")};
+    const int weight = find_column(layout_.names, ColumnRole::weight);
+    if (columns_.weight < 0 && weight != ends.source && weight != ends.target && weight != columns_.time)
+      columns_.weight = weight;
+    log_columns();
+  }
+
+  /// Logs what columns are taken for, and warns of those that are not read.
+  void log_columns() const {
+    const auto name_of = [&](Count column) {
+      return column < std::ssize(layout_.names)
+                 ? fmt::format("'{}'", printable(layout_.names[static_cast<std::size_t>(column)]))
+                 : fmt::format("column {}", column);
+    };
+    std::vector<std::string> unread;
+    for (Count column = 0; column < layout_.cols; ++column)
+      if (column != columns_.source && column != columns_.target && column != columns_.weight &&
+          column != columns_.time)
+        unread.push_back(name_of(column));
+    constexpr std::size_t kMostNames = 8;
+    if (unread.size() > kMostNames) {
+      unread[kMostNames - 1] = fmt::format("{} more", unread.size() - (kMostNames - 1));
+      unread.resize(kMostNames);
+    }
+    std::string taken =
+        fmt::format("sources from {}, targets from {}", name_of(columns_.source), name_of(columns_.target));
+    if (columns_.weight >= 0) taken += fmt::format(", weights from {}", name_of(columns_.weight));
+    if (columns_.time >= 0) taken += fmt::format(", times from {}", name_of(columns_.time));
+    const bool usual = find_column(layout_.names, ColumnRole::source) == columns_.source &&
+                       find_column(layout_.names, ColumnRole::target) == columns_.target;
+    if (!layout_.names.empty() && !usual && !source_.header && source_.tables.source.empty())
+      spdlog::warn("{}: its first line is taken for names of columns: {}", path_, taken);
+    else if (!layout_.names.empty())
+      spdlog::info("{}: {}", path_, taken);
+    if (!unread.empty())
+      spdlog::warn("{}: not read: {}; weight=COLUMN and time=COLUMN read weights and times of edges", path_,
+                   fmt::join(unread, ", "));
   }
 
   void parse(const Block& block, EdgesPiece& piece) const {
-    const std::string_view text =
-        block.offset == 0 ? without_byte_order_mark(block.text) : std::string_view(block.text);
-    Lines lines(text);
+    Lines lines(block.text);
     Count number = block.line;
     for (std::string_view line; lines.next(line); ++number) {
-      if (number == layout_.header_line || is_comment(line, kCommentMarks)) continue;
+      if (number < layout_.first_line || is_comment(line, kCommentMarks)) continue;
       const Place place = place_of(line, number, block, path_);
       parse_line(line, place, piece);
     }
@@ -162,23 +189,24 @@ class EdgeListReader {
     std::optional<std::string_view> source, destination, weight, time;
     Count column = 0;
     for (std::optional<std::string_view> field; (field = fields.next()); ++column) {
-      if (column == source_.source_column) source = field;
-      if (column == source_.destination_column) destination = field;
-      if (source_.weight_column == column) weight = field;
-      if (source_.time_column == column) time = field;
+      if (column == columns_.source) source = field;
+      if (column == columns_.target) destination = field;
+      if (column == columns_.weight) weight = field;
+      if (column == columns_.time) time = field;
     }
-    if (!source || !destination || (source_.weight_column && !weight) || (source_.time_column && !time))
+    if (column <= columns_.last())
       place.refuse(fmt::format("{}, but column {} is wanted, counted from 0", counted(column, "column"),
-                               last_column()),
+                               columns_.last()),
                    "See separator=, source=, target=, weight= and time= in docs/data.md.");
+    if (column != layout_.cols)
+      place.refuse(
+          fmt::format("{}, but the first line has {}", counted(column, "column"), layout_.cols),
+          "All lines have as many. Write lists of neighbors as a line per edge, and text that holds the "
+          "separator in double quotes.");
+    piece.self_loops += *source == *destination;
     if (time && !is_of_its_time(*time, place, piece.times)) return;
     take_ids(*source, *destination, place, piece);
     if (weight) take_weight(*weight, place, piece);
-  }
-
-  Count last_column() const {
-    return std::max({source_.source_column, source_.destination_column, source_.weight_column.value_or(0),
-                     source_.time_column.value_or(0)});
   }
 
   void take_ids(std::string_view source, std::string_view destination, const Place& place,
@@ -226,6 +254,7 @@ class EdgeListReader {
     edges_.append(piece.pairs, share_read);
     weights_.append(piece.weights);
     times_.add(piece.times);
+    self_loops_ += piece.self_loops;
   }
 
   void tell_times() const {
@@ -248,16 +277,23 @@ class EdgeListReader {
   }
 
   Count count_nodes() const {
-    if (source_.ids != Ids::number) return num_named_;
-    return edges_.count_nodes(
-        source_.nodes,
+    const bool numbers = source_.ids == Ids::number, all = times_.left_out == 0;
+    if (!numbers) {
+      if (all) comments_.check_nodes(num_named_, true);
+      return num_named_;
+    }
+    Count nodes = edges_.count_nodes(
+        source_,
         "Give ids=sparse, which numbers the nodes anew and writes a file of their ids; or say "
         "nodes=N if all these nodes exist.");
+    if (!source_.nodes) nodes = std::max(nodes, comments_.nodes().value_or(0));
+    if (!source_.nodes || !source_.nodes_from.empty()) comments_.check_nodes(nodes, false);
+    return nodes;
   }
 
   bool is_undirected() const {
     return options_.direction == Direction::undirected ||
-           (options_.direction == Direction::automatic && listed_once_);
+           (options_.direction == Direction::automatic && comments_.undirected().value_or(false));
   }
 
   const DatasetSource& source_;
@@ -265,12 +301,13 @@ class EdgeListReader {
   ThreadPool& pool_;
   Assembly& assembly_;
   std::string path_;
-  Layout layout_;
-  bool listed_once_ = false;
-  bool direction_known_ = options_.direction != Direction::automatic;
+  TableLayout layout_;
+  Columns columns_;
+  EdgeComments comments_;
   EdgeBuffer edges_;
   EdgeWeights weights_{assembly_.scratch};
   Times times_;
+  Count self_loops_ = 0;
   NodeNumbering numbering_;
   Count num_named_ = 0;
   std::string names_;

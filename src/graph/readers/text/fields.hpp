@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <fmt/format.h>
+
 #include <charconv>
+#include <forward_list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -21,7 +24,7 @@ class FieldsOfLine {
     skip_blanks();
   }
 
-  /// The next field without the quotes around it; none at the end of the line.
+  /// The next field without the quotes around it, valid while this object is; none at the end of the line.
   std::optional<std::string_view> next() {
     if (ended_) return std::nullopt;
     if (separator_ == kBlanks && rest_.empty()) return std::nullopt;
@@ -51,9 +54,15 @@ class FieldsOfLine {
     skip_blanks();
   }
   std::string_view quoted() {
-    const std::size_t close = rest_.find('"', 1);
+    std::size_t close = rest_.find('"', 1);
+    bool doubled = false;
+    while (close != std::string_view::npos && rest_.substr(close + 1).starts_with('"')) {
+      doubled = true;
+      close = rest_.find('"', close + 2);
+    }
     if (close == std::string_view::npos) place_.refuse("a quotation mark is not closed");
-    const std::string_view field = rest_.substr(1, close - 1);
+    std::string_view field = rest_.substr(1, close - 1);
+    if (doubled) field = without_doubled(field);
     rest_.remove_prefix(close + 1);
     skip_blanks();
     if (rest_.empty()) {
@@ -66,6 +75,17 @@ class FieldsOfLine {
     return field;
   }
 
+  /// Two quotation marks within a field stand for one.
+  std::string_view without_doubled(std::string_view field) {
+    std::string& text = rewritten_.emplace_front();
+    for (std::size_t i = 0; i < field.size(); ++i) {
+      text += field[i];
+      i += field[i] == '"';
+    }
+    return text;
+  }
+
+  std::forward_list<std::string> rewritten_;  ///< fields whose text is not in the line
   std::string_view rest_;
   std::string_view separator_;
   const Place& place_;

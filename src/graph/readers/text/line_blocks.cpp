@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "strata/util/compression.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/utf8.hpp"
 
@@ -19,6 +20,18 @@ std::int64_t size_of_file(const std::filesystem::path& path) {
   std::error_code error;
   const auto bytes = static_cast<std::int64_t>(std::filesystem::file_size(path, error));
   return error ? 0 : bytes;
+}
+
+/// Makes "\n" of each "\r" from `first` on that ends a line by itself. Returns where the rest begins that
+/// only the next bytes can tell: "\r" at the end.
+std::size_t end_lines(std::string& text, std::size_t first) {
+  for (std::size_t at = text.find('\r', first); at != std::string::npos; at = text.find('\r', at)) {
+    const std::size_t after = text.find_first_not_of('\r', at);
+    if (after == std::string::npos) return at;
+    if (text[after] != '\n') std::fill_n(text.begin() + static_cast<std::ptrdiff_t>(at), after - at, '\n');
+    at = after;
+  }
+  return text.size();
 }
 
 }  // namespace
@@ -42,22 +55,25 @@ std::size_t block_bytes_within(const ScratchStore* scratch, const ThreadPool& po
 bool LineBlocks::next(Block& block) {
   std::string& text = block.text;
   text = std::exchange(rest_, {});
-  block.offset = offset_;
   block.line = line_;
-  std::size_t end = 0;
+  std::size_t end = 0, known = 0;
   while (!ended_ && end == 0) {
-    const std::size_t old = text.size();
-    if (old > kLongestLine)
-      throw InputError(fmt::format("{}: no line ends within {} bytes from offset {} on", path_, old, offset_),
-                       "This is not a table of numbers.");
+    if (text.size() > kLongestLine)
+      throw InputError(
+          fmt::format("{}: no line ends within {} bytes from offset {} on", path_, text.size(), offset_),
+          "This is not a table of numbers.");
     read_more(text);
-    if (const std::size_t found = std::string_view(text).substr(old).rfind('\n'); found != std::string::npos)
-      end = old + found + 1;
+    const std::size_t first = known;
+    known = end_lines(text, first);
+    if (const std::size_t found = std::string_view(text).substr(first).rfind('\n');
+        found != std::string::npos)
+      end = first + found + 1;
   }
   if (!ended_) {
     rest_ = text.substr(end);
     text.resize(end);
   }
+  block.offset = offset_;
   offset_ += text.size();
   line_ += std::count(text.begin(), text.end(), '\n');
   return !text.empty();
@@ -75,10 +91,20 @@ void LineBlocks::read_more(std::string& block) {
   const std::size_t got = bytes_->read(block.data() + old, piece_);
   block.resize(old + got);
   ended_ = got == 0;
+  if (shown_bytes_ == 0) begin_text(block);
   piece_ = std::min(4 * piece_, most_);
   const std::int64_t read = bytes_->file_bytes_read();
   progress_.advance(read - shown_bytes_);
   shown_bytes_ = read;
+}
+
+void LineBlocks::begin_text(std::string& block) {
+  refuse_compressed(block, path_);
+  if (block.starts_with("\xff\xfe") || block.starts_with("\xfe\xff"))
+    Place{path_, 1}.refuse("this is UTF-16 text", "Save it as UTF-8: `iconv -f utf-16 -t utf-8`.");
+  const std::size_t mark = block.size() - without_byte_order_mark(block).size();
+  block.erase(0, mark);
+  offset_ += mark;
 }
 
 void Place::refuse(const std::string& what, std::string remedy) const {

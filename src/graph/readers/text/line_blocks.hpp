@@ -31,6 +31,9 @@ struct Block {
 };
 
 /// A file, compressed or not, as blocks that end with a line. Shows progress on a terminal.
+///
+/// Lines end with "\n", "\r\n", or "\r" as classic Mac OS wrote them, which is replaced by "\n". A byte order
+/// mark is left out.
 class LineBlocks {
  public:
   static constexpr std::size_t kMostBytes = std::size_t{4} << 20;
@@ -39,7 +42,8 @@ class LineBlocks {
   explicit LineBlocks(const std::filesystem::path& path, std::size_t block_bytes = kMostBytes);
 
   /// Reads the next block; false at the end of the file. The block grows for lines that are longer than a
-  /// block. Throws InputError for damaged compression, and for a line of more than 256 MiB.
+  /// block. Throws InputError for damaged compression, a tar archive, UTF-16, and for a line of more than
+  /// 256 MiB.
   bool next(Block& block);
 
   const std::string& path() const { return path_; }
@@ -48,6 +52,7 @@ class LineBlocks {
 
  private:
   void read_more(std::string& block);
+  void begin_text(std::string& block);
 
   std::string path_, rest_;
   std::int64_t file_bytes_ = 0, shown_bytes_ = 0;
@@ -64,7 +69,8 @@ class LineBlocks {
 /// buffers of `scratch`; without it the usual one.
 std::size_t block_bytes_within(const ScratchStore* scratch, const ThreadPool& pool);
 
-/// Cuts text into lines without their ends; "\r\n" ends a line, too.
+/// Cuts text into lines without their ends; "\r\n" ends a line, too, and so does "\r\r\n", which a text mode
+/// wrote twice.
 class Lines {
  public:
   explicit Lines(std::string_view text) : text_(text) {}
@@ -73,7 +79,7 @@ class Lines {
     const std::size_t end = text_.find('\n');
     line = text_.substr(0, end);
     text_.remove_prefix(end == std::string_view::npos ? text_.size() : end + 1);
-    if (line.ends_with('\r')) line.remove_suffix(1);
+    while (line.ends_with('\r')) line.remove_suffix(1);
     return true;
   }
 

@@ -20,7 +20,7 @@ namespace strata::graph {
 namespace {
 
 /// The first line and the line of sizes.
-struct Header {
+struct MatrixHeader {
   bool values = false, symmetric = false;
   Count nodes = 0, entries = 0;
   Count line = 0;  ///< of the sizes
@@ -100,7 +100,7 @@ class MatrixMarketReader {
         place.refuse(fmt::format("'{}' is not read", printable(word)),
                      fmt::format("Known are: {}.", fmt::join(known, ", ")));
     };
-    one_of(words[3], {"pattern", "real", "integer"});
+    one_of(words[3], {"pattern", "real", "integer", "unsigned-integer"});
     one_of(words[4], {"general", "symmetric"});
     header_.values = words[3] != "pattern";
     header_.symmetric = words[4] == "symmetric";
@@ -160,7 +160,7 @@ class MatrixMarketReader {
   ThreadPool& pool_;
   Assembly& assembly_;
   std::string path_;
-  Header header_;
+  MatrixHeader header_;
   EdgeBuffer edges_;
   EdgeWeights weights_{assembly_.scratch};
 };

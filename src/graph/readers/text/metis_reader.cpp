@@ -21,7 +21,7 @@ namespace strata::graph {
 namespace {
 
 /// The first line: nodes, undirected edges, a code of three digits, and the number of weights per node.
-struct Header {
+struct MetisHeader {
   Count nodes = 0, edges = 0;
   bool sizes = false, edge_weights = false;
   Count node_weights = 0;
@@ -238,7 +238,7 @@ class MetisReader {
   ThreadPool& pool_;
   Assembly& assembly_;
   std::string path_;
-  Header header_;
+  MetisHeader header_;
   Count nodes_read_ = 0;
   EdgeBuffer edges_;
   EdgeWeights weights_{assembly_.scratch};

@@ -15,12 +15,14 @@
 
 #include "readers/assemble.hpp"
 #include "readers/columns.hpp"
+#include "readers/dataset_path.hpp"
 #include "readers/edge_weights.hpp"
 #include "readers/node_files.hpp"
 #include "readers/text/edge_buffer.hpp"
 #include "readers/text/fields.hpp"
 #include "readers/text/line_blocks.hpp"
 #include "strata/graph/npy.hpp"
+#include "strata/util/compression.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
 #include "strata/util/format.hpp"
@@ -72,6 +74,7 @@ class DglChunkedReader {
     if (fs::file_size(file_, code) > kMostBytes)
       refuse("more than 64 MiB", "It describes the files of a graph.");
     const std::string text = read_file(file_);
+    refuse_compressed(text, file_.string());
     require_utf8(text, file_.string());
     // The depth is bounded, because the parser frees nested values by recursion.
     const auto depth = [](int level, Json::parse_event_t event, Json&) {
@@ -140,12 +143,9 @@ class DglChunkedReader {
   }
 
   fs::path checked(const std::string& text) const {
-    const fs::path path(text);
-    const bool leaves = path.is_absolute() || std::ranges::find(path, "..") != path.end();
-    if (leaves && !options_.allow_outside_paths)
-      refuse(fmt::format("path '{}' leads out of the dataset's folder", printable(text)),
-             "Move the file into the folder, or trust the file with --allow-outside-paths.");
-    return folder_ / path;
+    if (const auto path = path_in_dataset(folder_, text, options_.allow_outside_paths)) return *path;
+    refuse(fmt::format("path '{}' leads out of the dataset's folder", printable(text)),
+           "Move the file into the folder, or trust the file with --allow-outside-paths.");
   }
 
   void read_edges(const std::string& type) {

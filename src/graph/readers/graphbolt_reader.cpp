@@ -9,6 +9,7 @@
 
 #include "readers/assemble.hpp"
 #include "readers/columns.hpp"
+#include "readers/dataset_path.hpp"
 #include "readers/edge_weights.hpp"
 #include "readers/text/edge_buffer.hpp"
 #include "readers/yaml_document.hpp"
@@ -66,19 +67,15 @@ class GraphboltReader {
 
   DataFile file_of(const YAML::Node& entry) const {
     const std::string path = document_.require_text(entry, "path");
-    DataFile file{.format = document_.require_text(entry, "format"), .path = folder_ / path};
-    if (file.format != "numpy" && file.format != "csv")
-      refuse(entry, fmt::format("format '{}' is not supported", printable(file.format)),
+    const std::string format = document_.require_text(entry, "format");
+    if (format != "numpy" && format != "csv")
+      refuse(entry, fmt::format("format '{}' is not supported", printable(format)),
              "Save the array as .npy and state format: numpy.");
-    if (!options_.allow_outside_paths && leaves_folder(path))
+    const auto found = path_in_dataset(folder_, path, options_.allow_outside_paths);
+    if (!found)
       refuse(entry["path"], fmt::format("path '{}' leads out of the dataset's folder", printable(path)),
              "Move the file into the folder, or trust the file with --allow-outside-paths.");
-    return file;
-  }
-
-  /// Looks only at the text of the path. Links inside the folder are followed, because its owner made them.
-  static bool leaves_folder(const fs::path& path) {
-    return path.is_absolute() || std::ranges::find(path, "..") != path.end();
+    return {.format = format, .path = *found};
   }
 
   NpyArray array_of(const YAML::Node& entry) const {
@@ -214,10 +211,7 @@ class GraphboltReader {
     }
     set_of_ = set_of;
     graph_.multi_label = set_of > 0;
-    graph_.labels.assign(static_cast<std::size_t>(num_nodes_ * (set_of > 0 ? label_set_words(set_of) : 1)),
-                         set_of > 0 ? 0 : -1);
-    for (NodeId v = 0; set_of > 0 && v < num_nodes_; ++v)
-      add_class(graph_.labels.data() + v * label_set_words(set_of), set_of);
+    graph_.labels = missing_labels(num_nodes_, set_of).values;
   }
 
   YAML::Node choose_task(const YAML::Node& root) const {

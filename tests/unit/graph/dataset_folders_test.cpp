@@ -176,6 +176,25 @@ TEST_F(DglChunked, ReadsEdgesOfNumpyToo) {
   refuse({"e.npy: edges of shape (2, 3)", "(E, 2)"});
 }
 
+/// As DGL's chunk_graph.py writes them.
+TEST_F(DglChunked, MayNameFilesByTheirWholePaths) {
+  change("\"e1.csv\"", "\"" + (folder_ / "e1.csv").string() + "\"");
+  EXPECT_EQ(read().structure.indices, (Ids{3, 0, 2}));
+  change("\"e1.csv\"", "\"/moved/away/mini/e1.csv\"");
+  EXPECT_EQ(read().structure.indices, (Ids{3, 0, 2}));
+  change("\"e1.csv\"", "\"/moved/away/e9.csv\"");
+  refuse({"path '/moved/away/e9.csv' leads out", "--allow-outside-paths"});
+  const test::TemporaryFolder other;
+  write_text(other / "e1.csv", "3 0\n");
+  change("\"e1.csv\"", "\"" + (other / "e1.csv").string() + "\"");
+  refuse({"e1.csv' leads out", "--allow-outside-paths"});
+  change("\"e1.csv\"", "\"" + (folder_ / "none/../../e1.csv").string() + "\"");
+  refuse({"e1.csv' leads out"});
+  std::filesystem::create_directory_symlink(folder_.path(), other / "link");
+  change("\"e1.csv\"", "\"" + (other / "link/e1.csv").string() + "\"");
+  EXPECT_EQ(read().structure.indices, (Ids{3, 0, 2}));
+}
+
 TEST_F(DglChunked, RefusesWhatItCannotRead) {
   file("e1.csv", "3 x\n");
   refuse({"e1.csv:1: id: 'x' is not an integer"});

@@ -279,10 +279,15 @@ TEST_F(Graphbolt, RefusesPathsOutsideTheFolder) {
   test::TemporaryFolder other;
   write_text(other / "edges.npy", test::read_bytes(folder_ / "data/edges.npy"));
   const std::string up = "../" + other.path().filename().string() + "/edges.npy";
-  for (const std::string& path : {elsewhere, up, std::string("data/../data/edges.npy")}) {
+  const std::string absolute = (other / "edges.npy").string();
+  for (const std::string& path : {absolute, up, std::string("data/../data/edges.npy")}) {
     change("path: data/edges.npy", "path: " + path);
     refuse({"metadata.yaml:8", path, "leads out of the dataset's folder", "--allow-outside-paths"});
     EXPECT_EQ(read({.allow_outside_paths = true}).structure.num_edges(), 4) << path;
+  }
+  for (const std::string& path : {elsewhere, std::string("/was/moved/elsewhere/edges.npy")}) {
+    change("path: data/edges.npy", "path: " + path);
+    EXPECT_EQ(read().structure.num_edges(), 4) << path;
   }
   metadata(kMetadata);
   std::filesystem::remove(folder_ / "data/edges.npy");
@@ -309,6 +314,8 @@ TEST_F(Graphbolt, SkipsColumnNamesOfEdgesAndTakesNoEmptyFileForData) {
   const std::vector<NodeId> expected = read().structure.indices;
   change("format: numpy\n      path: data/edges.npy", "format: csv\n      path: data/edges.csv");
   write_text(folder_ / "data/edges.csv", "src,dst\n0,1\n1,2\n1,0\n2,1\n");
+  EXPECT_EQ(read().structure.indices, expected);
+  write_text(folder_ / "data/edges.csv", "eid;to;from\n0;1;0\n1;2;1\n2;0;1\n3;1;2\n");
   EXPECT_EQ(read().structure.indices, expected);
   write_text(folder_ / "data/edges.csv", "");
   refuse({"edges.csv: empty file (0 bytes)"});

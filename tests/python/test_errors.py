@@ -119,7 +119,11 @@ class Signals(unittest.TestCase):
             """
         )
         # Rank 0 listens for the other one as soon as it waits.
-        while socket.socket().connect_ex(("127.0.0.1", port)) != 0:
+        def listens():
+            with socket.socket() as probe:
+                return probe.connect_ex(("127.0.0.1", port)) == 0
+
+        while not listens():
             self.assertIsNone(process.poll())
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)

@@ -284,7 +284,7 @@ class Builder {
     code.cols = graph_.features.cols;
     if (code.kind != RowCode::Kind::vq || code.codebooks) return;
     announce("training codebooks");
-    code = train_code(graph_.features, options_.assign.seed, pool_);
+    code = train_code(graph_.features, options_.assign.seed, pool_, structure_.scratch);
     add_phase(clock_.end("codebooks"));
     stop_.check();
   }

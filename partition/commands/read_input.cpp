@@ -2,7 +2,9 @@
 #include "commands/read_input.hpp"
 
 #include <fmt/format.h>
+#include <linux/magic.h>
 #include <spdlog/spdlog.h>
+#include <sys/vfs.h>
 
 #include "strata/graph/dataset_source.hpp"
 #include "strata/util/error.hpp"
@@ -43,6 +45,11 @@ struct TooManyNodes {
   Count nodes = 0;
 };
 
+bool lies_in_memory(const std::filesystem::path& folder) {
+  struct statfs info {};
+  return ::statfs(folder.c_str(), &info) == 0 && (info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC);
+}
+
 class InputReader {
  public:
   InputReader(const InputOptions& options, const std::string& memory, const MemoryUse& use,
@@ -79,6 +86,12 @@ class InputReader {
       return {.scratch = nullptr,
               .stored = {.graph = graph::read_graph(options_.source, read, options_.files)}};
     check_disk();
+    if (lies_in_memory(folder_))
+      spdlog::warn(
+          "{} lies in memory (tmpfs): the temporary files of the edges take as much memory as they are "
+          "large, "
+          "beside what --memory counts; give --scratch a folder on a disk",
+          folder_.string());
     spdlog::info("the edges go to temporary files in {}: in memory they would take more than {}",
                  folder_.string(), format_bytes(plan.limit_bytes));
     ReadInput input{.scratch = std::make_unique<ScratchStore>(folder_, plan.room_bytes), .stored = {}};

@@ -134,7 +134,8 @@ std::vector<std::byte> gather_rows(const graph::FeatureTable& table, const NodeI
   return rows;
 }
 
-RowCode train_code(const graph::FeatureTable& table, std::uint64_t seed, ThreadPool& pool) {
+RowCode train_code(const graph::FeatureTable& table, std::uint64_t seed, ThreadPool& pool,
+                   ScratchStore* scratch) {
   constexpr Count kSample = 16'384;
   std::vector<NodeId> nodes(static_cast<std::size_t>(std::min(kSample, table.rows)));
   for (std::size_t i = 0; i < nodes.size(); ++i) {  // one row out of each of as many runs of rows
@@ -144,7 +145,7 @@ RowCode train_code(const graph::FeatureTable& table, std::uint64_t seed, ThreadP
   }
   const RowCode none;
   const std::vector<std::byte> rows =
-      gather_rows(table, nodes.data(), std::ssize(nodes), {.dtype = DType::f32, .code = none}, nullptr);
+      gather_rows(table, nodes.data(), std::ssize(nodes), {.dtype = DType::f32, .code = none}, scratch);
   return train_vector_code(reinterpret_cast<const float*>(rows.data()), std::ssize(nodes), table.cols, seed,
                            pool);
 }

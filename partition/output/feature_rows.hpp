@@ -21,7 +21,8 @@ std::vector<std::byte> gather_rows(const graph::FeatureTable& table, const NodeI
                                    const StoredType& type, ScratchStore* scratch);
 
 /// Codebooks for vq, of a sample of the table's rows that depends only on the seed. Throws InputError for a
-/// value that is not finite.
-RowCode train_code(const graph::FeatureTable& table, std::uint64_t seed, ThreadPool& pool);
+/// value that is not finite. `scratch` as for gather_rows().
+RowCode train_code(const graph::FeatureTable& table, std::uint64_t seed, ThreadPool& pool,
+                   ScratchStore* scratch);
 
 }  // namespace strata::partition

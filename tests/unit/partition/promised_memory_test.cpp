@@ -161,6 +161,27 @@ TEST_F(PromisedMemory, ReadsLabelsPieceByPiece) {
 }
 
 // Small graphs, of which METIS takes more than the lists are. Every edge is listed once.
+// Codebooks are trained on rows that lie far from each other, in a table of twice the memory.
+TEST_F(PromisedMemory, KeepsThePromiseWhileCodebooksAreTrained) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "the sanitizer's own memory would be counted";
+#endif
+  constexpr Count kNodes = 200'000, kCols = 256;
+  write_edges(folder_ / "edges", kNodes, 100'000);
+  std::ofstream{folder_ / "edges/x.npy", std::ios::binary} << npy_header("<f4", kNodes, kCols);
+  fs::resize_file(folder_ / "edges/x.npy", 128 + kNodes * kCols * 4);
+  const Usage usage =
+      run_measured({"build", "--input", "npy:" + (folder_ / "edges").string(), "--parts", "2", "--memory",
+                    "96MiB", "--features", "vq", "--method", "random", "--output", out()});
+  EXPECT_EQ(usage.exit_code, 0);
+  EXPECT_LT(usage.peak_bytes, 96 << 20);
+}
+
+TEST_F(PromisedMemory, WarnsOfTemporaryFilesThatLieInMemory) {
+  const std::string info = "info --memory 72MiB synthetic:kind=rmat,nodes=20000,degree=50 --scratch ";
+  EXPECT_THAT(run(info + "/dev/shm").output, HasSubstr("/dev/shm lies in memory (tmpfs)"));
+}
+
 TEST_F(PromisedMemory, CountsWhatMetisTakes) {
 #ifdef __SANITIZE_ADDRESS__
   GTEST_SKIP() << "the sanitizer's own memory would be counted";

@@ -30,8 +30,26 @@ bool names_are_wanted() {
   return requested != nullptr && std::string_view(requested) == "named";
 }
 
+constexpr std::size_t kRandomDigits = 16;
+
+/// Whether SharedName::create() makes such names: "strata-", a process, "-" and random hexadecimal digits.
+bool is_shared_name(std::string_view name) {
+  if (!name.starts_with(kPrefix)) return false;
+  name.remove_prefix(kPrefix.size());
+  const std::size_t dash = name.find('-');
+  if (dash == 0 || dash == name.npos || name.size() - dash - 1 != kRandomDigits) return false;
+  return name.find_first_not_of("0123456789") == dash &&
+         name.find_first_not_of("0123456789abcdef", dash + 1) == name.npos;
+}
+
 /// The maker of a file, in whatever container it runs, holds this lock while the file has a name.
 bool lock(const FileDescriptor& file) { return ::flock(file.get(), LOCK_EX | LOCK_NB) == 0; }
+
+bool is_own_and_empty(const FileDescriptor& file) {
+  struct stat status {};
+  return ::fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == ::geteuid() &&
+         status.st_size == 0;
+}
 
 bool has_name(const FileDescriptor& file) {
   struct stat status {};
@@ -42,9 +60,9 @@ bool has_name(const FileDescriptor& file) {
 void remove_abandoned() {
   std::error_code failed;  // files that cannot be opened are not ours
   for (const auto& entry : std::filesystem::directory_iterator(kSharedFolder, failed)) {
-    if (!entry.path().filename().string().starts_with(kPrefix)) continue;
-    const FileDescriptor file(::open(entry.path().c_str(), O_RDWR | O_CLOEXEC));
-    if (file.is_open() && lock(file)) ::unlink(entry.path().c_str());
+    if (!is_shared_name(entry.path().filename().string())) continue;
+    const FileDescriptor file(::open(entry.path().c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (file.is_open() && is_own_and_empty(file) && lock(file)) ::unlink(entry.path().c_str());
   }
 }
 
@@ -64,7 +82,8 @@ class SharedName {
       const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
       const std::uint64_t unique =
           mix64(static_cast<std::uint64_t>(now) ^ reinterpret_cast<std::uintptr_t>(this));
-      fmt::format_to_n(text_.data(), text_.size() - 1, "/{}{}-{:016x}", kPrefix, ::getpid(), unique);
+      fmt::format_to_n(text_.data(), text_.size() - 1, "/{}{}-{:0{}x}", kPrefix, ::getpid(), unique,
+                       kRandomDigits);
       FileDescriptor file(::shm_open(text_.data(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0600));
       if (!file.is_open()) fail("create");
       if (lock(file) && has_name(file)) {

@@ -39,7 +39,8 @@ struct SharedFile {
 /// cannot see the first rank's process: in another container or PID namespace, where its path may lead to
 /// another file, or with a hardened kernel. This file has a name only until all ranks have opened it, and is
 /// empty until then. A rank that is killed in this moment leaves an empty file behind, which the next named
-/// file removes.
+/// file of the same user removes. Files by other names than these, "strata-PID-" and 16 hexadecimal digits,
+/// are left alone.
 ///
 /// Collective; throws IoError on all ranks alike.
 SharedFile open_shared_file(const comm::Machine& machine);

@@ -111,12 +111,18 @@ TEST_P(HostRegionTest, IsFilledInPlaceOrFromStaging) {
 TEST_P(HostRegionTest, RemovesTheFilesOfKilledRanksAndNoOthers) {
   const RunSetup run(0);
   const std::string first = run.machine.communicator().all_gather(std::to_string(::getpid())).front();
-  const std::filesystem::path abandoned = "/dev/shm/strata-" + first + "-abandoned",
-                              held = "/dev/shm/strata-" + first + "-held";
+  const std::string name = "/dev/shm/strata-" + first + "-";
+  const std::filesystem::path abandoned = name + "0123456789abcdef", held = name + "0123456789abcde0",
+                              filled = name + "0123456789abcde1";
+  // What users call their files.
+  const std::vector<std::filesystem::path> others{
+      "/dev/shm/strata-" + first + ".npy", name + "my-data.npy", name + "0123456789ABCDEF",
+      name + "0123456789abcdef.npy",       name + "0123",        "/dev/shm/strata-a-0123456789abcdef"};
   int fd = -1;
   if (run.machine.rank() == 0) {
-    std::ofstream{abandoned};
-    std::ofstream{held};
+    for (const auto& path : {abandoned, held}) std::ofstream{path};
+    std::ofstream{filled} << "data";
+    for (const auto& path : others) std::ofstream{path};
     fd = ::open(held.c_str(), O_RDWR);
     ASSERT_EQ(::flock(fd, LOCK_EX), 0);
   }
@@ -124,11 +130,13 @@ TEST_P(HostRegionTest, RemovesTheFilesOfKilledRanksAndNoOthers) {
   const HostRegion region = HostRegion::create(run.machine, 4096, "numbers");
   EXPECT_EQ(std::filesystem::exists(abandoned), !named() || run.machine.size() == 1);
   EXPECT_TRUE(std::filesystem::exists(held));
+  EXPECT_TRUE(std::filesystem::exists(filled));
+  for (const auto& path : others) EXPECT_TRUE(std::filesystem::exists(path)) << path;
   run.machine.barrier();
   if (run.machine.rank() > 0) return;
   ::close(fd);
-  std::filesystem::remove(held);
-  std::filesystem::remove(abandoned);
+  for (const auto& path : {held, abandoned, filled}) std::filesystem::remove(path);
+  for (const auto& path : others) std::filesystem::remove(path);
 }
 
 TEST_P(HostRegionTest, MayBeEmpty) {

@@ -12,7 +12,7 @@
 #include <cctype>
 #include <charconv>
 #include <chrono>
-#include <cstdio>
+#include <cstdlib>
 #include <ctime>
 #include <fstream>
 #include <sstream>
@@ -172,8 +172,9 @@ std::vector<double> busy_seconds(const std::vector<int>& processors, const fs::p
   std::map<int, double> seconds;
   std::ifstream stat(root / "proc/stat");
   for (std::string line; std::getline(stat, line);) {
-    int processor = -1;
-    if (std::sscanf(line.c_str(), "cpu%d ", &processor) != 1) continue;
+    const bool of_one = line.starts_with("cpu") && line.size() > 3 && std::isdigit(line[3]) != 0;
+    if (!of_one) continue;  // "cpu  " is the sum
+    const int processor = std::atoi(line.c_str() + 3);
     std::istringstream columns(line.substr(line.find(' ')));
     std::int64_t ticks = 0;
     for (const bool busy : kBusy)

@@ -21,7 +21,7 @@ class WorkersTest : public testing::TestWithParam<std::chrono::microseconds> {
   /// Called at the end of a test, so that nothing that its work refers to ends before.
   void join() {
     workers_->stop();
-    workers_->join();
+    EXPECT_TRUE(workers_->join(std::nullopt));
   }
   std::shared_ptr<Workers> workers_ = std::make_shared<Workers>(1, GetParam());
 };
@@ -112,7 +112,7 @@ TEST(Future, CallsBackWithItsValueAndItsError) {
   EXPECT_EQ(four.wait(), 4);
   EXPECT_THROW(text.wait(), std::runtime_error);
   workers->stop();
-  workers->join();
+  EXPECT_TRUE(workers->join(std::nullopt));
 }
 
 TEST(Completion, KeepsTheFirstOutcome) {

@@ -54,15 +54,15 @@ std::string encode(const std::exception& error, const GroupState& state) {
   std::terminate();
 }
 
-/// This rank failed, too, but another one reports the error. What is no Error, such as std::bad_alloc, cannot
-/// say so; the error of that rank stands for it.
+/// This rank failed, too, but another one reports the error. std::bad_alloc cannot say so; the error of that
+/// rank stands for it.
 [[noreturn]] void rethrow_as_echo(const std::exception_ptr& own, const std::string& blob) {
   try {
     std::rethrow_exception(own);
   } catch (Error& error) {
     error.mark_as_echo();
     throw;
-  } catch (...) {
+  } catch (const std::bad_alloc&) {
     throw_echo(blob);
   }
 }

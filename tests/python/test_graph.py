@@ -80,7 +80,7 @@ class FromTensors(unittest.TestCase):
             def read(_):
                 begin.wait()  # the first ids() makes a table
                 there = graph.ids(ids)
-                return torch.equal(graph.original_ids(there), ids) and torch.equal(graph.labels[there], labels[ids])
+                return torch.equal(graph.original_ids(there), ids) and torch.equal(graph.labels[there].cpu(), labels[ids])
 
             with concurrent.futures.ThreadPoolExecutor(4) as pool:
                 self.assertEqual(list(pool.map(read, range(4))), [True] * 4)

@@ -196,7 +196,7 @@ class Layers(Compared):
         for device, (theirs, mine) in self.each(LAYERS):
             edges, x = random_edges(60, 60, 300, device=device), random_rows(60, COLUMNS, 2, device)
             expected = result_and_gradients(lambda layer: layer(x, edges), theirs, [x])
-            for dtype, tolerance in ((torch.float16, 0.02), (torch.bfloat16, 0.15)):
+            for dtype, tolerance in ((torch.float16, 0.02), (torch.bfloat16, 0.2)):
                 with self.subTest(dtype=dtype), torch.autocast(device, dtype=dtype):
                     found = result_and_gradients(lambda layer: layer(x, edges), mine, [x])
                     self.check_near(found, expected, tolerance)
@@ -220,7 +220,7 @@ class Layers(Compared):
                 return hidden
 
             expected = result_and_gradients(run, layers[0], [x])
-            for dtype, tolerance in ((torch.float16, 0.02), (torch.bfloat16, 0.12)):
+            for dtype, tolerance in ((torch.float16, 0.02), (torch.bfloat16, 0.2)):
                 with self.subTest(dtype=dtype), torch.autocast(device, dtype=dtype):
                     self.check_near(result_and_gradients(run, layers[1], [x]), expected, tolerance)
 

@@ -115,6 +115,7 @@ class Attributes(unittest.TestCase):
     def setUp(self):
         self.plain = plain = random_graph(num_nodes=300, num_edges=1800, cols=4)
         self.weights = torch.rand(1800)
+        self.weights[plain.edge_index[0] == plain.edge_index[1]] = 0.5  # of parallel loops, torch_geometric takes any one
         self.data = Data(x=plain.x, edge_index=plain.edge_index, y=plain.y, edge_weight=self.weights, name="plain", levels=[1, 2])
         self.data.edge_attr, self.data.edge_time = torch.rand(1800, 3).bfloat16(), torch.arange(1800)
         self.data.pos, self.data.train_mask = torch.rand(300, 2), torch.arange(300) % 2 == 0

@@ -30,14 +30,15 @@ __all__ = ["GATConv", "GINConv", "GraphConv", "SAGEConv"]
 Activation = Optional[Callable[[Tensor], Tensor]]
 
 
-def _edges_of(layer: str, graph: Any) -> Block | EdgeLists:
-    """Those of a block, or of anything else that has DGL's names."""
+def _edges_of(layer: str, graph: Any, feat: Features) -> Block | EdgeLists:
+    """Those of a block, or of anything else that has DGL's names, on the device of the features."""
     if isinstance(graph, (Block, EdgeLists)):
         return graph
     if not hasattr(graph, "edges") or not hasattr(graph, "num_nodes"):
         raise TypeError(f"{layer}: the graph is {type(graph).__name__}; call the layer as layer(block, x)")
     sizes = (graph.num_src_nodes(), graph.num_dst_nodes()) if graph.is_block else (graph.num_nodes(), graph.num_nodes())
-    return EdgeLists.of_edge_index(torch.stack(graph.edges()), *sizes)
+    device = (feat[0] if isinstance(feat, tuple) else feat).device
+    return EdgeLists.of_edge_index(torch.stack(graph.edges()).to(device), *sizes)
 
 
 def _refuse_weights(layer: str, weights: Tensor | None) -> None:
@@ -102,7 +103,7 @@ class SAGEConv(nn.SAGEConv):
 
     def forward(self, graph: Any, feat: Features, edge_weight: Tensor | None = None) -> Tensor:  # type: ignore[override]
         """[destinations, out_feats]."""
-        edges = _edges_of("SAGEConv", graph)
+        edges = _edges_of("SAGEConv", graph, feat)
         _refuse_weights("SAGEConv", edge_weight)
         return self.around.after(super().forward(self.around.before(feat), edges))
 
@@ -140,7 +141,7 @@ class GATConv(nn.GATConv):
 
     def forward(self, graph: Any, feat: Features, edge_weight: Tensor | None = None) -> Tensor:  # type: ignore[override]
         """[destinations, num_heads, out_feats]."""
-        edges = _edges_of("GATConv", graph)
+        edges = _edges_of("GATConv", graph, feat)
         _refuse_weights("GATConv", edge_weight)
         if not self.allow_zero_in_degree:
             _require_in_edges("GATConv", edges)
@@ -173,7 +174,7 @@ class GINConv(nn.GINConv):
 
     def forward(self, graph: Any, feat: Features, edge_weight: Tensor | None = None) -> Tensor:  # type: ignore[override]
         """[destinations, out_feats]."""
-        edges = _edges_of("GINConv", graph)
+        edges = _edges_of("GINConv", graph, feat)
         _refuse_weights("GINConv", edge_weight)
         return self.around.after(super().forward(feat, edges))
 
@@ -223,7 +224,7 @@ class GraphConv(torch.nn.Module):
 
     def forward(self, graph: Any, feat: Features, edge_weight: Tensor | None = None) -> Tensor:
         """[destinations, out_feats]."""
-        edges = _edges_of("GraphConv", graph)
+        edges = _edges_of("GraphConv", graph, feat)
         _refuse_weights("GraphConv", edge_weight)
         if not self.allow_zero_in_degree:
             _require_in_edges("GraphConv", edges)

@@ -265,7 +265,7 @@ class Launch(unittest.TestCase):
             "if sys.argv[1] == 'torch': torch.cuda.set_device(1)\n"
             "process = strata.init() if sys.argv[1] == 'torch' else strata.init(device='cuda:1')\n"
             "graph = strata.from_tensors(torch.arange(8).view(2, 4), torch.ones(8, 3), train=range(8))\n"
-            "batch = next(iter(strata.NeighborLoader(graph, [2], batch_size=8)))\n"
+            "batch = next(iter(strata.NeighborLoader(graph, [2], 'train', batch_size=8)))\n"
             "print(process.device, batch.x.device)\n"
         )
         import strata

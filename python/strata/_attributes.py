@@ -23,7 +23,7 @@ RESERVED = frozenset(
 MOST_CLASSES = 100_000  # as strata-partition takes them
 
 
-class Rows:
+class HeldRows:
     """An array with a row per node, or per edge: along dimension `dim`. A view of the array, which is copied nowhere."""
 
     def __init__(self, values: Any, dim: int = 0) -> None:
@@ -54,10 +54,10 @@ def _view_of(values: Any) -> torch.Tensor:
 class Attributes:
     """Arrays by the names that they have in a batch. Each rank has those that it was given itself."""
 
-    nodes: Mapping[str, Rows] = dataclasses.field(default_factory=dict)
-    edges: Mapping[str, Rows] = dataclasses.field(default_factory=dict)
+    nodes: Mapping[str, HeldRows] = dataclasses.field(default_factory=dict)
+    edges: Mapping[str, HeldRows] = dataclasses.field(default_factory=dict)
     whole: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # of the graph: in every batch as they are
-    targets: Rows | None = None  # y of nodes, where it is no class
+    targets: HeldRows | None = None  # y of nodes, where it is no class
 
     def check(self, num_nodes: int, num_edges: int, has_features: bool) -> None:
         """Refuses names that batches need themselves, and other numbers of rows than the graph has."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from strata import _arguments, _core
-from strata._attributes import MOST_CLASSES, Attributes, Rows, are_targets
+from strata._attributes import MOST_CLASSES, Attributes, HeldRows, are_targets
 from strata._arrays import current_stream, host_array, ids_array, list_of_ids, to_numpy, to_torch
 from strata._indices import as_tensor, rows_of
 from strata._process import not_for_other_processes, process, refuse_forks, register, together
@@ -422,11 +422,11 @@ def from_tensors(
 
 
 def _attributes(y: Any, of_edges: dict[str, Any], of_nodes: dict[str, Any]) -> Attributes:
-    def rows_of_each(values: dict[str, Any]) -> dict[str, Rows]:
-        return {name: value if isinstance(value, Rows) else Rows(value) for name, value in values.items() if value is not None}
+    def rows_of_each(values: dict[str, Any]) -> dict[str, HeldRows]:
+        return {name: value if isinstance(value, HeldRows) else HeldRows(value) for name, value in values.items() if value is not None}
 
     has_targets = y is not None and are_targets(host_array(y, "y"))
-    return Attributes(rows_of_each(of_nodes), rows_of_each(of_edges), targets=Rows(as_tensor(y)) if has_targets else None)
+    return Attributes(rows_of_each(of_nodes), rows_of_each(of_edges), targets=HeldRows(as_tensor(y)) if has_targets else None)
 
 
 _SPLITS = ("train", "valid", "test")

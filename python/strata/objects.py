@@ -13,7 +13,7 @@ from typing import Any
 
 from strata import _arguments
 from strata._arrays import host_array
-from strata._attributes import RESERVED, Rows, are_targets
+from strata._attributes import RESERVED, HeldRows, are_targets
 from strata.errors import InputError
 from strata.graph import Graph, from_tensors
 
@@ -26,8 +26,8 @@ class _Described:
     """A graph of another library by the names of from_tensors()."""
 
     arrays: dict[str, Any]
-    nodes: dict[str, Rows] = dataclasses.field(default_factory=dict)  # other arrays with a row per node
-    edges: dict[str, Rows] = dataclasses.field(default_factory=dict)
+    nodes: dict[str, HeldRows] = dataclasses.field(default_factory=dict)  # other arrays with a row per node
+    edges: dict[str, HeldRows] = dataclasses.field(default_factory=dict)
     whole: dict[str, Any] = dataclasses.field(default_factory=dict)
     names: Sequence[Any] | None = None  # of the nodes
     left_out: list[str] = dataclasses.field(default_factory=list)  # sentences
@@ -184,9 +184,9 @@ def _sort_in(made: _Described, data: Any, name: str, value: Any) -> None:
     elif name == "edge_weight" and is_rows:
         made.arrays["edge_weight"] = _column(value)
     elif of_nodes:
-        made.nodes[name] = Rows(value, dim)
+        made.nodes[name] = HeldRows(value, dim)
     elif is_rows and data.is_edge_attr(name):
-        made.edges[name] = Rows(value, dim)
+        made.edges[name] = HeldRows(value, dim)
     elif not is_rows and (data.is_node_attr(name) or data.is_edge_attr(name)):
         made.left_out.append(f"{name} of the Data is left out: it is a {type(value).__name__}, and no array with a row per node or edge")
     else:
@@ -246,7 +246,7 @@ def _of_dgl(graph: Any, x: Any, y: Any, edge_weight: Any) -> _Described:
     _take_splits(made, masks, None)
     for what, frame, held in (("ndata", ndata, made.nodes), ("edata", edata, made.edges)):
         kept = {name: value for name, value in frame.items() if name not in RESERVED and not name.startswith("_")}
-        held |= {name: Rows(value) for name, value in kept.items()}
+        held |= {name: HeldRows(value) for name, value in kept.items()}
         if kept:
             made.left_out.append(
                 f"{what} {', '.join(map(repr, kept))} {'is' if len(kept) == 1 else 'are'} not read as features, labels or weights, which "

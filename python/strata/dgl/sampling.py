@@ -20,7 +20,7 @@ from strata._loader_options import check_weights
 from strata.dgl.blocks import EID, Block
 from strata.dgl.graphs import DGLGraph, graph_of
 from strata.errors import InputError
-from strata.graph import Graph, require_graph
+from strata.graph import Graph
 from strata.loaders import block_of
 
 
@@ -176,7 +176,6 @@ def sample_neighbors(
         raise InputError(f"edge_dir={edge_dir!r} is not possible", "Strata keeps in-edges: load the reversed graph.")
     if exclude_edges is not None:
         raise InputError("exclude_edges is not possible", "Leave edges out of the frontier: frontier.remove_edges(positions).")
-    require_graph(g)
     if prob is not None:
         check_weights(g, prob)
     samplers = _samplers.setdefault(g, _Samplers())

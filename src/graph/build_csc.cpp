@@ -221,6 +221,14 @@ class Builder {
 
 }  // namespace
 
+Count num_nodes_for(NodeId largest, const std::string& origin) {
+  constexpr NodeId kMost = NodeId{1} << 62;  // sums and sizes of a few such counts still fit into 64 bits
+  if (largest >= kMost)
+    throw InputError(fmt::format("{}: there is node {}", origin, largest),
+                     "Number the nodes from 0 without gaps.");
+  return largest + 1;
+}
+
 void refuse_id(const EdgeList& edges, Count edge, NodeId source, NodeId destination, Count num_nodes) {
   throw InputError(fmt::format("{}: edge {} goes from {} to {}, but ids must be within [0, {})", edges.origin,
                                edge, source, destination, num_nodes),

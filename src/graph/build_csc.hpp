@@ -52,6 +52,10 @@ struct BuiltCsc {
 /// the edge's number; OutOfMemory before anything large is allocated.
 BuiltCsc build_csc(Count num_nodes, const EdgeList& edges, const CscOptions& options, ThreadPool& pool);
 
+/// The number of nodes where the largest id is `largest` (-1: no nodes). Throws InputError with `origin`, the
+/// file, for an id that no count can exceed.
+Count num_nodes_for(NodeId largest, const std::string& origin);
+
 /// Throws the InputError about an id outside [0, num_nodes).
 [[noreturn]] void refuse_id(const EdgeList& edges, Count edge, NodeId source, NodeId destination,
                             Count num_nodes);

@@ -21,8 +21,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   expect_result_or_error([&] {
     const graph::SparseEdges edges = graph::sparse_edges(file.path(), assembly);
     if (edges.num_nodes.value_or(0) > 1'000'000) return;
-    graph::build_csc(edges.num_nodes.value_or(graph::largest_id(edges.list, nullptr) + 1), edges.list, {},
-                     pool);
+    graph::build_csc(
+        edges.num_nodes.value_or(graph::num_nodes_for(graph::largest_id(edges.list, nullptr), file.path())),
+        edges.list, {}, pool);
   });
   return 0;
 }

@@ -76,6 +76,8 @@ class NpzFile {
     std::uint16_t method = 0;  ///< 0 stored, 8 deflated
   };
   friend class ZipDirectory;
+  /// The member, as messages name it.
+  std::string origin_of(const std::string& name) const;
   const Member& member(const std::string& name) const;
   std::span<const std::byte> packed(const std::string& name) const;
 

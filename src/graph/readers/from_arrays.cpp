@@ -34,7 +34,7 @@ Count count_nodes(const GraphArrays& arrays, const EdgeList& edges) {
     nodes = array->shape[0];
     stated_by = name;
   }
-  return nodes ? *nodes : largest_id(edges, nullptr) + 1;
+  return nodes ? *nodes : num_nodes_for(largest_id(edges, nullptr), edges.origin);
 }
 
 void refuse_pairs(const NpyArray& edges) {

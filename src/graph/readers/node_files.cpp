@@ -69,7 +69,7 @@ std::optional<NodesOfFile> nodes_of_file(const fs::path& path, ThreadPool& pool)
   const NodeTable table = NodeTable::look_at(path, NodeTable::Holds::labels);
   if (table.id < 0) return NodesOfFile{.nodes = rows.rows, .spare = rows.blank_at_end};
   constexpr Count kAlways = 1'000'000, kPerRow = 64;
-  const Count nodes = largest_node_id(table, pool) + 1;
+  const Count nodes = num_nodes_for(largest_node_id(table, pool), path.string());
   if (nodes > kAlways && nodes / kPerRow > rows.rows) return std::nullopt;
   return NodesOfFile{.nodes = nodes, .spare = std::numeric_limits<Count>::max()};
 }

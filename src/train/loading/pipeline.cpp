@@ -170,13 +170,13 @@ struct Pipeline::State {
   }
 
   std::unique_ptr<comm::DeviceExchange> make_wire() const {
-    return comm::make_device_exchange(*parts.world, device, most_launch_blocks());
+    return comm::make_device_exchange(ranks(), device, most_launch_blocks());
   }
 
   /// Collective.
   void connect_devices() {
     auto& wire = sampling.front().wire;
-    wire = comm::make_device_exchange(*parts.world, device);
+    wire = comm::make_device_exchange(ranks(), device);
     gpu_link = comm::measure_link(*wire, ranks(), *parts.topology, device);
     if (!launches_overlap()) return;
     wire->close();
@@ -184,16 +184,17 @@ struct Pipeline::State {
     if (rows_on_devices && neighbors_on_devices) gathering.front().wire = make_wire();
   }
 
-  /// Collective.
+  /// Collective. Connections come from the pipeline's own: pipelines of other threads widen when they like,
+  /// and the order of two on `world` would differ from rank to rank.
   void widen(const InFlight& wanted) {
     while (std::ssize(sampling) < wanted.sampled) {
-      auto& lane = sampling.emplace_back(parts.world->duplicate());
+      auto& lane = sampling.emplace_back(ranks().duplicate());
       if (neighbors_on_devices) lane.wire = make_wire();
       lane.worker = make_sampler(static_cast<int>(sampling.size()) - 1);
       if (pads()) lane.worker->pad_nodes(padding.shape);
     }
     while (std::ssize(gathering) < wanted.gathered) {
-      auto& lane = gathering.emplace_back(parts.world->duplicate());
+      auto& lane = gathering.emplace_back(ranks().duplicate());
       if (rows_on_devices) lane.wire = make_wire();
       lane.worker = make_fetcher(static_cast<int>(gathering.size()) - 1);
       if (pads() && requests_on_devices) lane.worker->bound_requests(padding.requested_rows);

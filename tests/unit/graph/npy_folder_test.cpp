@@ -104,6 +104,9 @@ TEST_F(NpyFolder, CountsNodesByTheirRowsOrTheLargestId) {
   for (const char* const name : {"x.npy", "y.npy", "train.npy", "valid.npy", "test.npy"}) remove(name);
   EXPECT_EQ(read().num_nodes(), 4);
   EXPECT_EQ(read_graph(spec() + ",nodes=9").num_nodes(), 9);
+  npy("edge_index", npy_bytes<std::int64_t>("<i8", "(2, 1)", {0, std::numeric_limits<std::int64_t>::max()}));
+  refuse({"edge_index.npy: there is node 9223372036854775807"});
+  npy("edge_index", npy_bytes<std::int64_t>("<i8", "(2, 4)", {0, 2, 1, 3, 1, 1, 2, 0}));
   npy("y", npy_bytes<float>("<f4", "(6,)", {0, 1, kNan, kNan, 0, 1}));
   EXPECT_EQ(read().num_nodes(), 6);
   expect_error([&] { read_graph(spec() + ",nodes=9"); }, {"nodes= says 9 nodes, y.npy says 6"});
@@ -323,6 +326,8 @@ TEST_F(NodeTables, TellHowManyNodesArraysOfEdgesHave) {
   EXPECT_EQ(read_graph(edges, {}, {.labels = write("y.csv", "id,y\n1,0\n2,1\n")}).num_nodes(), 5);
   expect_error([&] { read_graph(edges, {}, {.labels = write("y.csv", "1\n0\n1\n0\n")}); },
                {"y.csv: 4 rows, but ", "npy has node 4"});
+  expect_error([&] { read_graph(edges, {}, {.labels = write("y.csv", "id,y\n9223372036854775807,0\n")}); },
+               {"y.csv: there is node 9223372036854775807"});
 }
 
 TEST_F(NodeTables, NameNodesAsTheEdgesDo) {

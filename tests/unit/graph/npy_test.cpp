@@ -211,6 +211,11 @@ TEST_F(Npy, RefusesBadArchives) {
   flipped[400] = static_cast<char>(flipped[400] ^ 0x10);
   write_text(path, flipped);
   expect_error([&] { NpzFile(path).array("x"); }, {"a.npz:x", "damaged"});
+  test::ZipWriter named;
+  named.add({.name = "n\xe9.npy", .contents = "no array"});
+  write_text(path, named.finish());
+  expect_error([&] { NpzFile(path).array("n\xe9"); }, {R"(a.npz:n\xe9)", "not a npy file"});
+  expect_error([&] { NpzFile(path).array("\xff"); }, {R"(no array '\xff')"});
 }
 
 class FlippedNpz : public Npy, public testing::WithParamInterface<test::ZipMember> {

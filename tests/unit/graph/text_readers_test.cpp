@@ -276,6 +276,7 @@ TEST_F(EdgeList, RefusesWhatItCannotRead) {
          "0",
          {"UTF-16"});
   refuse("csv", "0,5000000000\n", {"ids up to 5000000000 for 1 edge", "ids=sparse"});
+  refuse("csv", "0,9223372036854775807\n", {"graph.txt: there is node 9223372036854775807"});
   refuse("csv", "0,5\n", {"nodes=5, but there is node 5"}, ",nodes=5");
   refuse("csv", "", {"graph.txt: empty file"});
   expect_error([&] { read_graph("csv:" + (folder_ / "none.csv").string()); }, {"none.csv: cannot be opened"});

@@ -150,7 +150,7 @@ class NpyFolderReader {
     if (has("num_nodes.npy")) take(stated_number(), "num_nodes.npy");
     for (const char* const name : {"x.npy", "y.npy", "node_weight.npy"})
       if (has(name)) take(rows_of(folder_ / name), name);
-    return nodes ? *nodes : largest_id(edges, assembly_.scratch) + 1;
+    return nodes ? *nodes : num_nodes_for(largest_id(edges, assembly_.scratch), edges.origin);
   }
 
   static std::optional<Count> rows_of(const fs::path& path) {

@@ -324,10 +324,14 @@ std::vector<std::string> NpzFile::names() const {
   return result;
 }
 
+std::string NpzFile::origin_of(const std::string& name) const {
+  return fmt::format("{}:{}", path_, printable(name));
+}
+
 const NpzFile::Member& NpzFile::member(const std::string& name) const {
   const auto found = members_.find(name);
   if (found == members_.end())
-    throw InputError(fmt::format("{}: no array '{}'", path_, name),
+    throw InputError(fmt::format("{}: no array '{}'", path_, printable(name)),
                      fmt::format("It has: {}.", printable(fmt::format("{}", fmt::join(names(), ", ")))));
   return found->second;
 }
@@ -335,7 +339,7 @@ const NpzFile::Member& NpzFile::member(const std::string& name) const {
 /// The bytes of a member as the archive has them.
 std::span<const std::byte> NpzFile::packed(const std::string& name) const {
   const Member& wanted = member(name);
-  const std::string origin = fmt::format("{}:{}", path_, name);
+  const std::string origin = origin_of(name);
   if (wanted.method != 0 && wanted.method != 8)
     refuse_archive(origin, fmt::format("compression method {} is not supported", wanted.method));
   if (wanted.method == 0 && wanted.bytes != wanted.packed_bytes)
@@ -347,7 +351,7 @@ std::span<const std::byte> NpzFile::packed(const std::string& name) const {
 
 NpyArray NpzFile::array(const std::string& name, ThreadPool* pool, ScratchStore* scratch) const {
   const Member& wanted = member(name);
-  const std::string origin = fmt::format("{}:{}", path_, name);
+  const std::string origin = origin_of(name);
   std::span<const std::byte> bytes = packed(name);
   std::shared_ptr<const void> keep_alive = keep_alive_;
   const bool stored = wanted.method == 0;
@@ -372,7 +376,7 @@ NpyArray NpzFile::array(const std::string& name, ThreadPool* pool, ScratchStore*
 NpyArray NpzFile::describe(const std::string& name) const {
   constexpr std::size_t kMostHeader = (std::size_t{1} << 16) + 12;
   const Member& wanted = member(name);
-  const std::string origin = fmt::format("{}:{}", path_, name);
+  const std::string origin = origin_of(name);
   std::span<const std::byte> bytes = packed(name);
   std::vector<std::byte> first(std::min<std::uint64_t>(wanted.bytes, kMostHeader));
   if (wanted.method == 0)

@@ -137,7 +137,7 @@ void EdgeBuffer::widen() {
 }
 
 Count agree_on_nodes(const DatasetSource& source, NodeId largest, const std::string& origin) {
-  const Count least = largest + 1, stated = source.nodes.value_or(0);
+  const Count least = num_nodes_for(largest, origin), stated = source.nodes.value_or(0);
   if (!source.nodes || least <= stated) return std::max(least, stated);
   if (source.nodes_from.empty())
     throw InputError(fmt::format("{}: nodes={}, but there is node {}", origin, stated, largest),

@@ -29,7 +29,8 @@ from strata._process import init, init_process_group, process, set_log_level
 from strata.choosers import ChoiceQuery, NeighborChooser
 from strata.errors import CommError, CudaError, InputError, IoError, OutOfMemory, StrataError
 from strata.graph import Graph, from_tensors, load
-from strata.loaders import Block, BlockBatch, NeighborLoader, NodeLoader
+from strata.batches import Block, BlockBatch
+from strata.loaders import NeighborLoader, NodeLoader
 from strata.objects import from_dgl, from_networkx, from_pyg, save
 from strata.partitioning import convert, info, partition, repartition, verify
 from strata.recording import GraphedStep, StepCounts, graphed

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from strata.errors import InputError
 
 if TYPE_CHECKING:
-    from strata.loaders import Block
+    from strata.batches import Block
 
 
 def import_dgl() -> Any:

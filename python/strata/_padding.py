@@ -20,7 +20,7 @@ from strata._arrays import current_stream
 from strata._attributes import RESERVED
 from strata._process import process
 from strata.errors import InputError
-from strata.loaders import Block, BlockBatch
+from strata.batches import Block, BlockBatch
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data

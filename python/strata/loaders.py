@@ -8,7 +8,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from strata import _arguments, _core
 from strata._arrays import current_stream, to_torch
@@ -17,6 +17,7 @@ from strata._input_nodes import ids_of as ids_of, said, warn_of_no_batches
 from strata._loader_options import by_weight, check_others, check_weights, form_of
 from strata._process import not_for_other_processes, process, refuse_forks, register, together
 from strata._subgraphs import bidirectional, induced
+from strata.batches import BlockBatch, block_of
 from strata.choosers import NeighborChooser
 from strata.errors import InputError
 from strata.graph import Graph, require_graph
@@ -25,120 +26,9 @@ if TYPE_CHECKING:
     import torch
     from torch_geometric.data import Data
 
-    from strata.nn.edges import EdgeLists
     from strata.sm_split import SmSplit
 
 _numbers = itertools.count(1 << 32)  # loaders are closed before graphs
-
-
-class Block:
-    """One layer of a batch: messages flow from `num_src` sources, of which the first `num_dst` are the destinations.
-
-    Attributes:
-        indptr, indices: int64 [num_dst + 1] and int32 [E]; the in-edges of destination i are indices[indptr[i]:indptr[i + 1]].
-        edge_ids: int64 [E]; None if the graph was loaded without them.
-        src_nodes: int64 [num_src] ids.
-        transposed: (int64 [num_src + 1], int32 [E]): the out-edges of each source, as destinations, which gradients of strata.nn's
-            layers take; None in the input layer, whose input seldom needs one, and where the loader made none.
-    """
-
-    def __init__(
-        self,
-        edge_index: torch.Tensor | None,
-        indptr: torch.Tensor,
-        indices: torch.Tensor,
-        edge_ids: torch.Tensor | None,
-        src_nodes: torch.Tensor,
-        num_src: int,
-        num_dst: int,
-        transposed: tuple[torch.Tensor, torch.Tensor] | None = None,
-    ) -> None:
-        self._edge_index = edge_index
-        self.indptr = indptr
-        self.indices = indices
-        self.edge_ids = edge_ids
-        self._nodes = src_nodes  # maybe more than num_src
-        self.num_src = num_src
-        self.num_dst = num_dst
-        self.transposed = transposed
-        self._lists: EdgeLists | None = None  # what strata.nn made of it
-
-    @property
-    def edge_index(self) -> torch.Tensor:
-        """int64 [2, E]: local ids of sources, then of destinations, as torch_geometric's layers take them; made when it is read."""
-        if self._edge_index is None:
-            from strata.nn import edges
-
-            self._edge_index = edges.edge_index_of(self.indptr, self.indices)
-        return self._edge_index
-
-    @property
-    def src_nodes(self) -> torch.Tensor:
-        """int64 [num_src]: ids of the sources, the destinations' first."""
-        return self._nodes[: self.num_src]
-
-    def __iter__(self) -> Iterator[Any]:
-        """The arguments of the constructor."""
-        return iter((self._edge_index, self.indptr, self.indices, self.edge_ids, self.src_nodes, self.num_src, self.num_dst))
-
-    def __repr__(self) -> str:
-        return f"strata.Block(num_src={self.num_src}, num_dst={self.num_dst}, edges={len(self.indices)})"
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """(sources, destinations), as torch_geometric's bipartite layers take it."""
-        return self.num_src, self.num_dst
-
-    def to_dgl(self) -> Any:
-        """A dgl block on the same device; srcdata and dstdata have the nodes' ids as dgl.NID, edata the edges' as dgl.EID."""
-        from strata._dgl_blocks import dgl_block_of
-
-        return dgl_block_of(self)
-
-
-class _BlockTriple(NamedTuple):
-    input_nodes: torch.Tensor
-    output_nodes: torch.Tensor
-    blocks: list[Block]
-
-
-class Adj(NamedTuple):
-    """One layer of a batch as PyG's older NeighborSampler gives it: its EdgeIndex.
-
-    Attributes:
-        edge_index: int64 [2, E] local ids of sources, then of destinations.
-        e_id: int64 [E]; None if the graph was loaded without ids of edges.
-        size: (sources, destinations).
-    """
-
-    edge_index: torch.Tensor
-    e_id: torch.Tensor | None
-    size: tuple[int, int]
-
-    def to(self, *args: Any, **options: Any) -> Adj:
-        """The same with its tensors moved or converted as torch.Tensor.to() does; batches lie on the rank's device already."""
-        e_id = None if self.e_id is None else self.e_id.to(*args, **options)
-        return Adj(self.edge_index.to(*args, **options), e_id, self.size)
-
-
-class BlockBatch(_BlockTriple):
-    """What NodeLoader yields; unpacks to (input_nodes, output_nodes, blocks).
-
-    loss_scale, sum_scale and input_id are as in NeighborLoader's batches.
-    """
-
-    loss_scale: float
-    sum_scale: float
-    input_id: torch.Tensor
-
-    @property
-    def adjs(self) -> list[Adj]:
-        """(edge_index, e_id, size) of each layer, as PyG's older NeighborSampler gives them; a list also of a single one."""
-        return [Adj(block.edge_index, block.edge_ids, block.size) for block in self.blocks]
-
-    def to_dgl(self) -> tuple[torch.Tensor, torch.Tensor, list[Any]]:
-        """(input_nodes, output_nodes, blocks of dgl), as dgl.dataloading.DataLoader gives them."""
-        return self.input_nodes, self.output_nodes, [block.to_dgl() for block in self.blocks]
 
 
 class _Loader:
@@ -509,18 +399,3 @@ class NodeLoader(_Loader):
                 yield sample
                 continue
             yield sample, to_torch(batch.features), self._labels_of(batch)
-
-
-def block_of(fields: dict[str, Any], nodes: torch.Tensor) -> Block:
-    """A block of a batch whose input nodes are given."""
-    edge_ids, indptr = fields["edge_ids"], fields["transposed_indptr"]
-    return Block(
-        edge_index=None,
-        indptr=to_torch(fields["indptr"]),
-        indices=to_torch(fields["indices"]),
-        edge_ids=None if edge_ids is None else to_torch(edge_ids),
-        src_nodes=nodes,
-        num_src=fields["num_src"],
-        num_dst=fields["num_dst"],
-        transposed=None if indptr is None else (to_torch(indptr), to_torch(fields["transposed_indices"])),
-    )

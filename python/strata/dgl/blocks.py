@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from strata import loaders
+from strata import batches
 from strata.dgl.graphs import restored
 from strata.errors import InputError
 
@@ -24,11 +24,11 @@ NID = "_ID"
 EID = "_ID"
 
 
-class Block(loaders.Block):
+class Block(batches.Block):
     """A strata.Block that also answers to DGL's names. srcdata, dstdata and edata are dictionaries with the ids in NID and EID."""
 
     @classmethod
-    def of(cls, block: loaders.Block) -> Block:
+    def of(cls, block: batches.Block) -> Block:
         """The same edges."""
         return cls(*block, transposed=block.transposed)  # type: ignore[misc]
 

@@ -14,12 +14,13 @@ from torch import Tensor
 from strata import _arguments
 from strata._missing import attributes_of
 from strata._process import process
+from strata.batches import BlockBatch
 from strata.dgl.blocks import NID, Block, to_block
 from strata.dgl.graphs import DGLGraph, check_device, graph_of
 from strata.dgl.sampling import Frontier, check_fanout, keyed, sample_neighbors
 from strata.errors import InputError
 from strata.graph import Graph
-from strata.loaders import BlockBatch, NodeLoader, ids_of
+from strata.loaders import NodeLoader, ids_of
 from strata.sm_split import SmSplit
 
 

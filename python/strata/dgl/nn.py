@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 
 from strata import nn
+from strata.batches import Block
 from strata.errors import InputError
-from strata.loaders import Block
 from strata.nn import EdgeLists, ops
 from strata.nn._inputs import Features, check_channels, inputs_of, needs_grad, refuse
 from strata.nn._linear import reset_glorot

@@ -17,11 +17,11 @@ from torch import Tensor
 from strata import _arguments, _core
 from strata._arrays import current_stream, ids_array, to_torch
 from strata._loader_options import check_weights
+from strata.batches import block_of
 from strata.dgl.blocks import EID, Block
 from strata.dgl.graphs import DGLGraph, graph_of
 from strata.errors import InputError
 from strata.graph import Graph
-from strata.loaders import block_of
 
 
 def _ids(values: Any) -> Tensor:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from strata.errors import InputError
-from strata.loaders import Block
+from strata.batches import Block
 from strata.nn.edges import EdgeLists, Edges, lists_of
 
 Features = Union[Tensor, tuple[Tensor, Optional[Tensor]]]

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from strata.errors import InputError
-from strata.loaders import Block
+from strata.batches import Block
 from strata.nn import ops
 
 MOST_NODES = 2**31 - 1  # local ids are int32

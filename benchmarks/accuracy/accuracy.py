@@ -5,7 +5,7 @@
     accuracy.py [--jobs ci|all|NAME,...] [--seeds 3] [--device auto|cpu|cuda] [--check] [--json FILE] [--readme] [--from FILE ...]
 
 Needs the built programs (STRATA_BIN, or build/cuda/bin, or build/cpu/bin) and the graphs (STRATA_DATA, or ../shared/data).
-With --readme the results join those in results.json, and the table in README.md is made anew from them; --from takes results that
+With --readme the results join those in results.json, and the table in README.md is made again from them; --from takes results that
 --json wrote on other machines, instead of training.
 With --check the exit code is 1 if a mean falls more than 1.5 points below its reference.
 """
@@ -139,13 +139,13 @@ def markdown(rows):
 
 
 def update_readme(rows):
-    """Puts the rows into results.json in the order of the jobs, and the table between README.md's marks."""
+    """Puts the rows into results.json in the order of the jobs, and the table between the marks of README.md."""
     path = pathlib.Path(__file__).with_name('results.json')
     known = {row['job']: row for row in json.loads(path.read_text())} if path.exists() else {}
     known.update({row['job']: row for row in rows})
     ordered = [known[job.name] for job in jobs() if job.name in known]
     path.write_text(json.dumps(ordered, indent=1) + '\n')
-    readme = REPOSITORY / 'README.md'
+    readme = pathlib.Path(__file__).with_name('README.md')
     before, rest = readme.read_text().split('<!-- accuracy -->\n')
     after = rest.split('<!-- end of accuracy -->\n')[1]
     readme.write_text(f'{before}<!-- accuracy -->\n{markdown(ordered)}<!-- end of accuracy -->\n{after}')

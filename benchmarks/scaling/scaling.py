@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """What strata-train --plan-only expects of clusters, and how that compares with steps that are measured.
 
-    scaling.py table [--write]       the table of docs/scaling.md: 8 to 256 machines of 8 GPUs, two graphs; some minutes
+    scaling.py table [--write]       the table of README.md: 8 to 256 machines of 8 GPUs, two graphs; some minutes
     scaling.py validate [--gpus N]   steps of 2 and 3 virtual machines of this host, on its CPUs or GPUs, beside what runs on one
                                      machine and the measured link let expect; some minutes
 
---write puts the table into docs/scaling.md. Needs the built programs (STRATA_BIN, or build/cuda/bin, or build/cpu/bin).
+--write puts the table into README.md. Needs the built programs (STRATA_BIN, or build/cuda/bin, or build/cpu/bin).
 """
 import argparse
 import json
@@ -17,9 +17,9 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from programs import REPOSITORY, bin_folder  # noqa: E402
+from programs import bin_folder  # noqa: E402
 
-PAGE = REPOSITORY / 'docs/scaling.md'
+PAGE = pathlib.Path(__file__).with_name('README.md')
 ENVIRONMENT = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT='1', OMPI_ALLOW_RUN_AS_ROOT_CONFIRM='1',
                    OMPI_MCA_btl_vader_single_copy_mechanism='none')
 

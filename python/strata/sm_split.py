@@ -23,7 +23,7 @@ class SmSplit:
         with split.training():
             for batch in loader: ...
 
-    No result changes. Green contexts of CUDA do it, which need a driver of CUDA 12.5 and do not exist under MPS; docs/gpu-sharing.md
+    No result changes. Green contexts of CUDA do it, which need a driver of CUDA 12.5 and do not exist under MPS; docs/training.md
     says what it gains.
 
     Args:

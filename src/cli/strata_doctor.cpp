@@ -39,7 +39,7 @@ Words parse(int argc, char** argv) {
       "  mpirun -n 16 strata-doctor --graph parts --config run.toml\n\n"
       "Start it as strata-train will be started: with the same hosts, ranks and\n"
       "settings, under mpirun or srun. Exit code: 0 all is well, 1 warnings, 2 a run\n"
-      "would fail. docs/doctor.md explains what it looks at.\n",
+      "would fail. docs/clusters.md explains what it looks at.\n",
       "strata-doctor");
   app.get_formatter()->column_width(18);
   // The last value wins, as in strata-train.

@@ -77,7 +77,7 @@ class Newcomer(e2e.Case):
 
     def compare_logits(self, run, data, written):
         """With the code of the documentation, as it stands there."""
-        page = (e2e.REPOSITORY / 'docs/pyg.md').read_text()
+        page = (e2e.REPOSITORY / 'docs/getting-started.md').read_text()
         code = next(block for block in re.findall(r'```python\n(.*?)```', page, re.DOTALL) if 'load_state_dict' in block)
         names = {'x': data.x, 'edge_index': data.edge_index}
         exec(re.sub(r'"[^"]*model\.safetensors"', repr(str(run / 'model.safetensors')), code), names)

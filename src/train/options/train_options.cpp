@@ -197,7 +197,7 @@ void add_machine_options(OptionTable& table, TrainSettings& settings) {
   table
       .add("cluster", settings.cluster,
            "Plan for these machines instead of the present ones: machines=16,gpus=8,link=400Gbit/s, "
-           "latency=10us,gpu-memory=140GiB,host-memory=1TiB,... (docs/scaling.md has all keys)")
+           "latency=10us,gpu-memory=140GiB,host-memory=1TiB,... (docs/clusters.md has all keys)")
       .per_run();
   table.add("device", c.topology.compute, "What ranks compute on; auto: a GPU where there is one").common();
   table.add("ranks-per-machine", c.topology.ranks_per_machine,

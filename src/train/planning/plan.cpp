@@ -173,7 +173,7 @@ StepPlan make_plan(const TrainConfig& config, const Cluster& cluster) {
                 config.sampler != sampling::Method::labor;
   const ExchangeLoads loads = loads_of(plan.profile, config.fanouts, plan.memory, cluster.machines,
                                        plan.direct, id_bytes(manifest), sent_row_bytes(config, manifest));
-  constexpr double kWireShareOfGpu = 0.55;  // NCCL's kernels beside training: docs/scaling.md
+  constexpr double kWireShareOfGpu = 0.55;  // NCCL's kernels beside training: benchmarks/scaling
   plan.inputs = {.hops = loads.hops,
                  .rows = loads.rows,
                  .gradient_bytes = parameters_of(config, manifest) * sizeof(float),

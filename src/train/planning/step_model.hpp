@@ -5,7 +5,7 @@
 #include <vector>
 
 /// A model of a training step on several machines. Pure functions of what a run reports in `traffic` and
-/// `run` of metrics.jsonl; docs/scaling.md compares it with measured steps.
+/// `run` of metrics.jsonl; benchmarks/scaling compares it with measured steps.
 namespace strata::train {
 
 /// What connects a rank with other machines.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the snippet of docs/pyg.md that makes the model, on models that Strata wrote, and compares the predictions:
+"""Runs the snippet of docs/getting-started.md that makes the model, on models that Strata wrote, and compares the predictions:
 
     pyg_test.py EXPORTER DOC
 """

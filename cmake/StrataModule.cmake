@@ -46,11 +46,14 @@ function(strata_add_program name)
   set_target_properties(${name} PROPERTIES BUILD_RPATH "$ORIGIN/../lib;${LIBTORCH_RPATH}" RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 endfunction()
 
-# strata_add_test(NAME SOURCES ... LINKS ... [TIMEOUT seconds] [LABELS ...])
+# strata_add_test(NAME SOURCES ... LINKS ... [TIMEOUT seconds] [COST seconds] [LABELS ...])
+#
+# LABELS are those beside the label of the folder (strata_label_tests). COST is what a test takes of one core, if that is more than a
+# few seconds: the longest tests start first.
 #
 # A program whose every case is skipped exits with 77, here and below, and counts as skipped.
 function(strata_add_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "SOURCES;LINKS;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT;COST" "SOURCES;LINKS;LABELS")
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 300)
   endif()
@@ -60,9 +63,12 @@ function(strata_add_test name)
   if(STRATA_SANITIZE)
     string(APPEND test .sanitized)
     math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * 4")
+    if(arg_COST)
+      math(EXPR arg_COST "${arg_COST} * 3")
+    endif()
   endif()
   add_test(NAME ${test} COMMAND ${name})
-  set_tests_properties(${test} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}" SKIP_RETURN_CODE 77)
+  set_tests_properties(${test} PROPERTIES TIMEOUT ${arg_TIMEOUT} COST "${arg_COST}" LABELS "${arg_LABELS}" SKIP_RETURN_CODE 77)
 endfunction()
 
 # strata_add_mpi_test(NAME SOURCES ... LINKS ... [RANKS 1 2 3] [BACKENDS solo torch] [FILTER cases] [TORCH_RANKS 1 2 3] [TIMEOUT seconds] [LABELS ...])
@@ -88,7 +94,7 @@ function(strata_add_mpi_test name)
   strata_add_program(${name} SOURCES ${arg_SOURCES} LINKS ${arg_LINKS} ${main} GTest::gmock)
   foreach(ranks IN LISTS arg_RANKS)
     add_test(NAME ${name}.ranks${ranks} COMMAND ${STRATA_MPIRUN} -n ${ranks} $<TARGET_FILE:${name}>)
-    set_tests_properties(${name}.ranks${ranks} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "mpi;${arg_LABELS}" PROCESSORS 2
+    set_tests_properties(${name}.ranks${ranks} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}" PROCESSORS 2
                          SKIP_RETURN_CODE 77 ENVIRONMENT "${STRATA_MPI_ENVIRONMENT}")
   endforeach()
   set(filter "")
@@ -110,14 +116,46 @@ function(strata_add_mpi_test name)
     endforeach()
   endif()
   if(others)
-    set_tests_properties(${others} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "ranks;${arg_LABELS}" PROCESSORS 2 SKIP_RETURN_CODE 77)
+    set_tests_properties(${others} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}" PROCESSORS 2 SKIP_RETURN_CODE 77)
   endif()
 endfunction()
+
+# strata_label_tests(FOLDER): gives every test in or below the folder the label of its place (tests/unit, tests/mpi, which is called
+# ranks, and so on), and a COST where it has none.
+function(strata_label_tests folder)
+  get_property(folders DIRECTORY ${folder} PROPERTY SUBDIRECTORIES)
+  foreach(below IN LISTS folders)
+    strata_label_tests(${below})
+  endforeach()
+  get_property(tests DIRECTORY ${folder} PROPERTY TESTS)
+  if(NOT folder MATCHES "/tests/([a-z0-9]+)")
+    return()
+  endif()
+  string(REPLACE mpi ranks label ${CMAKE_MATCH_1})
+  set(cost_unit 1)
+  set(cost_ranks 3)
+  set(cost_gpu 3)
+  set(cost_python 10)
+  set(cost_e2e 20)
+  set(cost_fuzz 20)
+  foreach(test IN LISTS tests)
+    get_property(labels TEST ${test} DIRECTORY ${folder} PROPERTY LABELS)
+    get_property(cost TEST ${test} DIRECTORY ${folder} PROPERTY COST)
+    if(NOT cost)
+      set(cost ${cost_${label}})
+    endif()
+    list(APPEND labels ${label})
+    list(REMOVE_DUPLICATES labels)
+    set_tests_properties(${test} DIRECTORY ${folder} PROPERTIES LABELS "${labels}" COST ${cost})
+  endforeach()
+endfunction()
+
 set(STRATA_SPAWN_RANKS ${PROJECT_SOURCE_DIR}/tests/support/spawn_ranks.py)
 set(STRATA_MPIRUN ${MPIEXEC_EXECUTABLE} --oversubscribe --bind-to none)
-# Containers forbid the cross-memory attach that Open MPI prefers; tests may run as root.
+# Containers forbid the cross-memory attach that Open MPI prefers; tests may run as root, and beside each other: a rank that waits
+# leaves its core to others.
 set(STRATA_MPI_ENVIRONMENT OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_ALLOW_RUN_AS_ROOT=1
-    OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1)
+    OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1)
 
 # strata_precompile_torch(TARGET): its C++ sources find libtorch's headers precompiled, which take 10 s per source otherwise.
 # All targets share one precompiled header, and so the flags that it was compiled with; a program's sources are compiled as a

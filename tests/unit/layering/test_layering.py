@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests the order of the modules and that public headers compile alone.
+"""Tests the order of the modules.
 
-    test_layering.py ROOT COMPILER [FLAGS...]
+    test_layering.py ROOT
 """
 import sys
 import tempfile
@@ -9,11 +9,8 @@ import unittest
 from pathlib import Path
 
 import include_order
-import public_headers
 
 ROOT = Path()
-COMPILER = "c++"
-FLAGS = []
 
 
 class ThisProject(unittest.TestCase):
@@ -23,10 +20,6 @@ class ThisProject(unittest.TestCase):
     def test_was_looked_at_as_a_whole(self):
         modules = {module for module, _ in include_order.files_by_module(ROOT)}
         self.assertEqual(modules, set(include_order.LEVEL_OF) | {"partition"})
-
-    def test_has_public_headers_that_compile_alone(self):
-        self.assertGreater(len(public_headers.headers_without_libtorch(ROOT)), 20)
-        self.assertEqual(public_headers.faults(ROOT, COMPILER, FLAGS), [])
 
 
 class Tree(unittest.TestCase):
@@ -138,15 +131,7 @@ class Tree(unittest.TestCase):
         self.write("src/misc/a.cpp", "")
         self.assertEqual(include_order.faults(self.root), ["src/misc/a.cpp: misc has no place in the order of modules"])
 
-    def test_with_a_header_that_does_not_compile_alone(self):
-        self.write("include/strata/comm/comm.hpp", "#pragma once\ninline std::string name();\n")
-        self.write("include/strata/nn/nn.hpp", "#pragma once\n#include <ATen/core/Tensor.h>\n")
-        self.write("include/strata/train/train.hpp", '#pragma once\n#include "strata/nn/nn.hpp"\n')
-        found = public_headers.faults(self.root, COMPILER, [])
-        self.assertEqual(len(found), 1, found)
-        self.assertIn("include/strata/comm/comm.hpp does not compile alone", found[0])
-
 
 if __name__ == "__main__":
-    ROOT, COMPILER, FLAGS = Path(sys.argv[1]), sys.argv[2], sys.argv[3:]
+    ROOT = Path(sys.argv[1])
     unittest.main(argv=sys.argv[:1])

@@ -116,3 +116,14 @@ choose_preset() {
     echo cpu
   fi
 }
+
+# choose_runnable_preset auto|yes|no: the preset for programs and tests that run on this machine. Where there is no GPU, it is cpu,
+# because compiling CUDA code takes as long as all else, unless CUDA is asked for.
+choose_runnable_preset() {
+  if [[ $1 == yes ]] || { [[ $1 == auto ]] && has_gpu; }; then
+    choose_preset
+  else
+    [[ $1 == no ]] || say "there is no GPU here: building for the CPU only; --cuda builds the CUDA code, too" >&2
+    echo cpu
+  fi
+}

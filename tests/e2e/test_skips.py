@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is skipped is reported as skipped, with its reason, and never as passed; a failure still fails the run."""
+"""launch/test reports what is skipped as skipped, with its reason, and never as passed; it builds what the chosen tests need."""
 import os
 import pathlib
 import shutil
@@ -10,7 +10,8 @@ import unittest
 
 import strata_e2e as e2e
 
-RUN_CTEST = e2e.REPOSITORY / 'tests' / 'support' / 'run_ctest.py'
+SUPPORT = e2e.REPOSITORY / 'tests' / 'support'
+RUN_CTEST = SUPPORT / 'run_ctest.py'
 CTEST = shutil.which('ctest', path=os.pathsep.join([str(pathlib.Path(sys.executable).parent), os.environ.get('PATH', '')]))
 SKIPS = e2e.BIN / 'skips_scenario'
 
@@ -60,6 +61,27 @@ class ClosingLines(e2e.Case):
         self.assertNotEqual(code, 0)
         self.assertIn('-- 3 tests: 2 ran, 1 were skipped:', lines)
         self.assertEqual(lines[-1], '67% tests passed, 1 tests failed out of 3')
+
+
+@unittest.skipUnless(CTEST, 'needs ctest')
+class NeededTargets(e2e.Case):
+    def needed(self, *options):
+        """(exit code, targets, what was said) for the tests of this build that ctest's options choose."""
+        build = e2e.BIN.parent
+        done = subprocess.run([sys.executable, SUPPORT / 'needed_targets.py', CTEST, build, build, *options], text=True, capture_output=True,
+                              timeout=60)
+        return done.returncode, done.stdout.split(), done.stderr
+
+    def test_are_those_that_a_test_names(self):
+        for name, targets in [('skips.all', ['bin/skips_scenario']), ('layering', []), ('e2e.skips', ['bin/skips_scenario', 'programs'])]:
+            code, found, said = self.needed('-R', f'^{name}$')
+            self.assertEqual((code, found), (0, targets), said)
+            self.assertRegex(said, r'^-- 1 tests \(1 (unit|e2e)\) after \d+ new steps of building: about \d+ min on \d+ cores$')
+
+    def test_of_no_test(self):
+        code, _, said = self.needed('-R', 'no.such.test')
+        self.assertEqual(code, 1)
+        self.assertIn('has no such tests: -R no.such.test', said)
 
 
 if __name__ == '__main__':

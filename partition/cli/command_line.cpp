@@ -10,11 +10,21 @@
 #include "strata/partition/command.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/log.hpp"
+#include "strata/util/report_page.hpp"
 
 namespace strata::partition {
 namespace {
 
 constexpr const char* kProgram = "strata-partition";
+
+/// Warns where that fails, for example because there is no Python: the parts are whole all the same.
+void draw_page(const std::filesystem::path& page) {
+  const std::string facts = facts_file(page).string();
+  const std::string failure = draw_report({facts}, page);
+  if (!failure.empty())
+    spdlog::warn("--report: there is no page, but the parts are whole. {}\n  strata-report {} draws it.",
+                 failure, facts);
+}
 
 int dispatch(const std::vector<std::string>& words) {
   Command command(words);
@@ -28,6 +38,7 @@ int dispatch(const std::vector<std::string>& words) {
   try {
     const CommandResult result = command.run(stop);
     fmt::print("{}", command.wants_json() ? result.json : result.text);
+    if (!result.page.empty()) draw_page(result.page);
     return static_cast<int>(result.succeeded ? ExitCode::ok : ExitCode::failure);
   } catch (const Stopped& stopped) {
     fmt::print(stderr, "{}", format_error(kProgram, stopped));

@@ -123,8 +123,8 @@ void add_output(CLI::App& command, Arguments& args) {
       ->group(kGroup);
   command
       .add_option("--report", args.report,
-                  "Also write a page of HTML that shows the partition: balance, edges between parts, halo "
-                  "nodes, degrees, time and memory")
+                  "Also draw the partition on a page of HTML: balance, edges between parts, halo nodes, "
+                  "degrees, time and memory. strata-report draws it from FILE.json, which is written, too")
       ->type_name("FILE")
       ->group(kGroup);
   command.add_flag("--force", args.build.force, "Replace an existing partition directory")->group(kGroup);

@@ -39,7 +39,10 @@ std::string report_json(const BuildReport& report, const std::filesystem::path& 
   const graph::CleaningReport& cleaning = report.record.build.cleaning;
   Json phases = Json::array();
   for (const Phase& phase : report.phases)
-    phases.push_back({{"name", phase.name}, {"seconds", phase.seconds}, {"peak_bytes", phase.peak_bytes}});
+    phases.push_back({{"name", phase.name},
+                      {"seconds", phase.seconds},
+                      {"cpu_seconds", phase.cpu_seconds},
+                      {"peak_bytes", phase.peak_bytes}});
   Json json{{"path", output.string()}};
   json.update(Json::parse(info_json(report.record)));
   json["listed"] = {{"edges", cleaning.edges_read},
@@ -49,6 +52,8 @@ std::string report_json(const BuildReport& report, const std::filesystem::path& 
                     {"duplicates_removed", cleaning.duplicates_removed},
                     {"reverse_added", cleaning.reverse_added}};
   json["phases"] = std::move(phases);
+  if (!report.edges_between.empty()) json["edges_between"] = report.edges_between;
+  if (!report.degree_histogram.empty()) json["degrees"] = report.degree_histogram;
   return json.dump(2) + "\n";
 }
 

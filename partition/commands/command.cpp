@@ -131,6 +131,8 @@ struct Command::State {
   }
 };
 
+std::filesystem::path facts_file(std::filesystem::path page) { return page += ".json"; }
+
 Command::Command(const std::vector<std::string>& words) : state_(std::make_unique<State>()) {
   std::vector<std::string> expanded;
   std::ranges::transform(words, std::back_inserter(expanded), expand_home_in_word);

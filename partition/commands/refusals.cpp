@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "strata/graph/dataset_source.hpp"
+#include "strata/partition/command.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
 
@@ -47,27 +48,31 @@ bool is_of_input(const fs::path& file, const InputOptions& input) {
   return dataset != nullptr && is_within(file, dataset->place);
 }
 
-}  // namespace
-
-void check_report(const Arguments& args) {
-  const fs::path& report = args.report;
-  if (report.empty()) return;
+/// Throws InputError for a file that --report cannot write.
+void check_report_file(const fs::path& file, const Arguments& args) {
   const auto refuse = [&](const char* what) {
-    throw InputError(fmt::format("--report {}: {}", report.string(), what),
+    throw InputError(fmt::format("--report {}: {}", file.string(), what),
                      "Choose another name for the page, such as report.html.");
   };
   std::error_code code;
-  const fs::file_status status = fs::status(report, code);
+  const fs::file_status status = fs::status(file, code);
   if (fs::is_directory(status)) refuse("is a directory");
   if (fs::exists(status) && !fs::is_regular_file(status))
     refuse("exists and is no file that can be replaced");
-  if (is_within(report, args.build.output)) refuse("lies in --output, which holds parts only");
-  if (resolved(report) == resolved(names_file(args.build.output)))
-    refuse("is the file for the names of nodes");
-  if (is_of_input(report, args.input)) refuse("belongs to the input");
-  if (can_write_file(report)) return;
-  throw InputError(fmt::format("--report {}: cannot be written", report.string()),
+  if (is_within(file, args.build.output)) refuse("lies in --output, which holds parts only");
+  if (resolved(file) == resolved(names_file(args.build.output))) refuse("is the file for the names of nodes");
+  if (is_of_input(file, args.input)) refuse("belongs to the input");
+  if (can_write_file(file)) return;
+  throw InputError(fmt::format("--report {}: cannot be written", file.string()),
                    "Choose a file in a folder that exists and can be written.");
+}
+
+}  // namespace
+
+void check_report(const Arguments& args) {
+  if (args.report.empty()) return;
+  check_report_file(args.report, args);
+  check_report_file(facts_file(args.report), args);
 }
 
 void check_outside_input(const fs::path& output, const InputOptions& input) {

@@ -17,7 +17,6 @@
 #include "strata/partition/describe.hpp"
 #include "strata/partition/inspect.hpp"
 #include "strata/partition/memory_plan.hpp"
-#include "strata/partition/report.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
 #include "strata/util/format.hpp"
@@ -33,10 +32,10 @@ std::filesystem::path scratch_folder(const Arguments& args, const std::filesyste
 }
 
 /// The parts are there already, which an error has to say.
-void write_report(const Arguments& args, const BuildReport& report) {
+void write_facts(const Arguments& args, const BuildReport& report) {
   try {
     check_report(args);  // something else may have appeared there meanwhile
-    write_file_atomically(args.report, report_html(report));
+    write_file_atomically(facts_file(args.report), report_json(report, args.build.output));
   } catch (const Error& error) {
     throw IoError(error.what(), fmt::format("The parts in {} are whole; only the page is missing. {}",
                                             args.build.output.string(), error.remedy()));
@@ -65,8 +64,10 @@ CommandResult build_from_input(Arguments& args, const CLI::App& command, StopFla
   BuildReport report = input.scratch ? build(std::move(input.stored), args.build, *input.scratch, stop)
                                      : build(std::move(input.stored.graph), args.build, stop);
   report.phases.insert(report.phases.begin(), reading);
-  if (!args.report.empty()) write_report(args, report);
-  return {.text = report_text(report, args.build.output), .json = report_json(report, args.build.output)};
+  if (!args.report.empty()) write_facts(args, report);
+  return {.text = report_text(report, args.build.output),
+          .json = report_json(report, args.build.output),
+          .page = args.report};
 }
 
 /// New parts get as many clusters each as the old ones have, unless another number is given.

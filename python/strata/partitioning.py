@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from strata import _core
+from strata import _core, reports
 from strata._arguments import place
 from strata._jobs import Bars, finish
 
@@ -73,7 +74,17 @@ def _run(command: str, function: str, places: list[Place], options: Mapping[str,
     job = _core.CommandJob.start(command, sources, given, f"strata.{function}")
     text, _ = finish(job, bars)
     report: dict[str, Any] = json.loads(text)
+    if page := options.get("report"):
+        _draw(page)
     return report
+
+
+def _draw(page: Place) -> None:
+    """Draws the facts that the command wrote. Warns where that fails: the parts are whole all the same."""
+    try:
+        reports.report(f"{os.fspath(page)}.json", output=page)
+    except reports.ReportError as error:
+        warnings.warn(f"there is no page, but the parts are whole. {error}", stacklevel=4)
 
 
 def _texts(value: Any) -> list[str]:

@@ -134,19 +134,6 @@ class Browser(Folder):
                     self.check_overlap(shown, trace)
                     self.assertLessEqual(shown.evaluate("document.documentElement.scrollWidth"), width)
 
-    def test_shows_the_page_of_a_partition(self):
-        page = self.folder / "partition.html"
-        program = pathlib.Path(os.environ["STRATA_BIN"]) / "strata-partition"
-        words_ = ["build", "--input", "synthetic:kind=sbm,nodes=900,edges=9000,features=4,classes=3", "--parts", "3"]
-        done = subprocess.run([program, *words_, "--output", self.folder / "parts", "--report", page], capture_output=True, text=True)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        with chromium() as browser, opened(browser, page, self) as shown:
-            self.assertIn("in 3 parts", shown.locator("h1").inner_text())
-            self.assertGreater(shown.locator("svg rect").count(), 9)
-            info = subprocess.run([program, "info", self.folder / "parts"], capture_output=True, text=True).stdout
-            nodes = re.search(r"900", info)
-            self.assertTrue(nodes and nodes.group(0) in shown.locator("body").inner_text())
-
 
 if __name__ == "__main__":
     unittest.main()

@@ -26,7 +26,7 @@ struct BuildOptions {
   std::string input{};  ///< as the user named it; for the manifest
   /// Called when all is written and before it appears: what it throws ends the build.
   std::function<void()> before_publishing{};
-  bool detailed = false;  ///< count what BuildReport has for report_html(), too
+  bool detailed = false;  ///< count what only pages about a partition show, too
   /// Compressed features: the kind, and the codebooks of vq if they are given. The build trains those that
   /// are missing on a sample of rows that depends on AssignOptions::seed.
   RowCode feature_code{};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,7 +15,12 @@ struct CommandResult {
   std::string text;       ///< for a person; ends with a newline
   std::string json;       ///< the same for programs
   bool succeeded = true;  ///< false: `verify` found something wrong
+  /// If a page was asked for: its name. The caller has it drawn from the facts in facts_file(page).
+  std::filesystem::path page{};
 };
+
+/// Where build and repartition write what `page` shows, as JSON: "page.html.json".
+std::filesystem::path facts_file(std::filesystem::path page);
 
 /// An option of a call from a program: its name, with '-' or '_' between words, and its values as texts.
 struct NamedArgument {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages about runs of strata-train, drawn from the files in their folders; strata-report, strata-watch and strata.report() call it.
+"""Pages about runs of strata-train, and about partitions, from the files that they write; strata-report, strata-watch and strata.report() call it.
 
 Nothing here needs the extension of the package strata, nor MPI.
 """
@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from .run import ReportError, Run, read_run
+from .run import ReportError, Run, names_parts, read_run
 
 if TYPE_CHECKING:
     from .page import Page, Section
 
-__all__ = ["ReportError", "draw", "read_run", "report"]
+__all__ = ["ReportError", "draw", "draw_parts", "read_run", "report"]
 
 
 def draw(*runs: Run) -> Page:
@@ -22,13 +22,26 @@ def draw(*runs: Run) -> Page:
     try:
         from . import compare, page, record
     except ImportError as error:
-        raise ReportError(f"reports need the Python package {error.name}", "pip install jinja2 plotly") from error
+        raise _missing(error) from error
     if not runs:
         raise ReportError("no run was named", "Name the folders of runs, such as runs/last.")
     if len(runs) > 1:
         names = compare.names_of(runs)
         return page.render(compare.headline(runs, names), compare.sections(runs, names))
     return page.render(record.headline(runs[0]), sections_of(runs[0]))
+
+
+def draw_parts(path: str | os.PathLike[str]) -> Page:
+    """A page about the partition of which the path names the facts. Raises ReportError."""
+    try:
+        from . import parts
+    except ImportError as error:
+        raise _missing(error) from error
+    return parts.draw(parts.read(path))
+
+
+def _missing(error: ImportError) -> ReportError:
+    return ReportError(f"reports need the Python package {error.name}", "pip install jinja2 plotly")
 
 
 def sections_of(run: Run) -> list[Section]:
@@ -41,13 +54,13 @@ def sections_of(run: Run) -> list[Section]:
 
 
 def report(*runs: str | os.PathLike[str], output: str | os.PathLike[str] | None = None) -> Page:
-    """A page about one run of strata-train, or about several side by side; a notebook shows it.
+    """A page about one run of strata-train, about several side by side, or about a partition; a notebook shows it.
 
     Args:
-        runs: folders of runs, such as "runs/last"; they may still train.
+        runs: folders of runs, such as "runs/last"; they may still train. Or the facts about a partition, "parts.html.json".
         output: a file to write the page to, too.
     """
-    page = draw(*(read_run(folder) for folder in runs))
+    page = draw_parts(runs[0]) if len(runs) == 1 and names_parts(runs[0]) else draw(*(read_run(folder) for folder in runs))
     if output is not None:
         page.write(output)
     return page

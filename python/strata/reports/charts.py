@@ -217,8 +217,8 @@ def _names_above(figure: go.Figure, names: Sequence[str], above: int) -> None:
         figure.add_annotation(text=name, showarrow=False, font={"size": 13}, **place)
 
 
-def matrix(values: list[list[float]], names: Sequence[str], texts: list[list[str]], axes: Axes) -> go.Figure:
-    """Shares from 0 (white) to 1 (black), with texts where there are few cells."""
+def matrix(values: list[list[float]], names: Sequence[str], texts: list[list[str]], axes: Axes, hover: str, scale: str) -> go.Figure:
+    """Values from 0 (white) to 1 (black), with texts where there are few cells. `hover` names a cell by %{x} and %{y}, `scale` the values."""
     few = len(names) <= 15
     figure = go.Figure(
         go.Heatmap(
@@ -230,9 +230,9 @@ def matrix(values: list[list[float]], names: Sequence[str], texts: list[list[str
             zmin=0,
             zmax=1,
             colorscale="Greys",
-            colorbar={"title": {"text": "share", "side": "right"}, "thickness": 12},
+            colorbar={"title": {"text": scale, "side": "right"}, "thickness": 12},
             customdata=texts,
-            hovertemplate="label %{y}, predicted %{x}: %{customdata}<extra></extra>",
+            hovertemplate=f"{hover}: %{{customdata}}<extra></extra>",
         )
     )
     _layout(figure, axes, height=min(max(360, 26 * len(names) + 120), 800))

@@ -9,8 +9,8 @@ import pathlib
 import sys
 from collections.abc import Sequence
 
-from . import ReportError, draw, read_run, record, words
-from .run import Run, folder_of
+from . import ReportError, draw, draw_parts, read_run, record, words
+from .run import Run, folder_of, names_parts
 
 BAD_INPUT = 2
 
@@ -24,10 +24,10 @@ def file_name(text: str) -> pathlib.Path:
 def parser(program: str) -> argparse.ArgumentParser:
     options = argparse.ArgumentParser(
         prog=program,
-        description="Draws a run of strata-train, or several side by side, on one page that needs no network. The runs may still train.",
+        description="Draws a run of strata-train, several side by side, or a partition on one page that needs no network. The runs may still train.",
     )
-    options.add_argument("runs", metavar="RUN", nargs="+", help="folder of a run, such as runs/last")
-    options.add_argument("-o", "--output", metavar="FILE.html", type=file_name, help="the page (default: report.html in the folder of one run, or here)")
+    options.add_argument("runs", metavar="RUN", nargs="+", help="folder of a run, such as runs/last; or FILE.json that strata-partition build --report FILE wrote")
+    options.add_argument("-o", "--output", metavar="FILE.html", type=file_name, help="the page (default: report.html in the folder of one run, or here; beside the file of a partition)")
     options.add_argument("--tensorboard", metavar="DIR", type=file_name, help="write TensorBoard's event files, a folder per run, instead of a page")
     options.add_argument("--mllog", metavar="FILE", type=file_name, help="write the run as MLPerf's log lines instead of a page")
     options.add_argument("--mllog-benchmark", metavar="NAME", help="submission_benchmark of --mllog (default: rgat)")
@@ -38,7 +38,14 @@ def parser(program: str) -> argparse.ArgumentParser:
 def page_path(runs: Sequence[str], output: pathlib.Path | None) -> pathlib.Path:
     if output is not None:
         return output
+    if draws_parts(runs):
+        name = pathlib.Path(runs[0]).with_suffix("")
+        return name if name.suffix == ".html" else name.with_suffix(".html")
     return folder_of(runs[0]) / "report.html" if len(runs) == 1 else pathlib.Path("report.html")
+
+
+def draws_parts(runs: Sequence[str]) -> bool:
+    return len(runs) == 1 and names_parts(runs[0])
 
 
 def refuse_without_effect(options: argparse.Namespace) -> None:
@@ -63,6 +70,11 @@ def tell(path: pathlib.Path) -> None:
 
 def carry_out(options: argparse.Namespace) -> None:
     refuse_without_effect(options)
+    if draws_parts(options.runs) and options.tensorboard is None and options.mllog is None:
+        path = page_path(options.runs, options.output)
+        draw_parts(options.runs[0]).write(path)
+        tell(path)
+        return
     runs = [read_run(folder) for folder in options.runs]
     for run in runs:
         tell_damage(run)

@@ -208,7 +208,7 @@ def _confusion_chart(confusion: list[list[int]], seen: str) -> Chart:
     names = [str(c) for c in range(len(confusion))]
     shares = [[n / sum(row) if sum(row) else 0.0 for n in row] for row in confusion]
     texts = [[words.count(n) for n in row] for row in confusion]
-    figure = matrix(shares, names, texts, Axes("predicted class", "label"))
+    figure = matrix(shares, names, texts, Axes("predicted class", "label"), "label %{y}, predicted %{x}", "share")
     return Chart(figure, f"Test nodes by label and prediction, the darker the larger the share of the label's nodes. {seen}")
 
 

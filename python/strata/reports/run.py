@@ -149,6 +149,11 @@ def folder_of(path: str | os.PathLike[str]) -> pathlib.Path:
     return folder.parent if folder.is_file() else folder
 
 
+def names_parts(path: str | os.PathLike[str]) -> bool:
+    """Whether a path names the facts about a partition, and no run."""
+    return pathlib.Path(path).suffix == ".json" and not (folder_of(path) / "metrics.jsonl").is_file()
+
+
 def read_run(folder: str | os.PathLike[str]) -> Run:
     """Reads the folder of a run, or the run that a file in it belongs to. Raises ReportError."""
     path = folder_of(folder)

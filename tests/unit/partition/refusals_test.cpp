@@ -87,6 +87,8 @@ TEST_F(Refusals, ReportsReplaceFilesOnlyAndNeitherInputNorOutput) {
   refuse(path("out"), "lies in --output");
   refuse(path("out/report.html"), "lies in --output");
   refuse(path("folder/../edges.csv"), "belongs to the input");
+  fs::create_directory(folder_ / "page.html.json");
+  refuse(path("page.html"), "page.html.json: is a directory");
   EXPECT_TRUE(fs::is_fifo(folder_ / "pipe"));
   EXPECT_EQ(read_file(edges), "0,1\n1,2\n");
   ASSERT_EQ(run(build("--parts 2")).exit_code, 0);

@@ -14,6 +14,7 @@ import tempfile
 import textwrap
 import time
 import unittest
+import unittest.mock
 
 import numpy
 
@@ -49,6 +50,14 @@ class Partition(unittest.TestCase):
         self.assertEqual([entry["name"] for entry in report["constraints"] if entry["asked"]], ["nodes", "train"])
         with strata.load(report["path"]) as graph:
             self.assertEqual(graph.num_nodes, report["num_nodes"])
+
+    def test_draws_its_report(self):
+        page = self.folder / "page.html"
+        report = strata.partition(SPEC, parts=3, output=self.folder / "parts", report=page)
+        self.assertIn("in 3 parts</title>", page.read_text())
+        self.assertEqual(json.loads((self.folder / "page.html.json").read_text()), report)
+        with unittest.mock.patch.dict(sys.modules, {"jinja2": None}), self.assertWarnsRegex(UserWarning, "the parts are whole"):
+            strata.partition(SPEC, parts=3, output=self.folder / "others", report=self.folder / "other.html")
 
     def test_has_the_other_commands(self):
         parts = strata.partition(SPEC, parts=4, output=self.folder / "parts")["path"]

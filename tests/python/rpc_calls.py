@@ -59,7 +59,7 @@ signal = threading.Event()
 
 
 def wait_for_signal():
-    return signal.wait(timeout=120)
+    return signal.wait(timeout=300)
 
 
 def give_signal():
@@ -229,7 +229,7 @@ class Calls(unittest.TestCase):
         with self.assertLogs("strata.rpc", level="ERROR") as logged:
             future.add_done_callback(lambda done: fail(ValueError, "in a callback"))
             future.add_done_callback(lambda done: (told.append(done.wait()), come.set()))
-            self.assertTrue(come.wait(timeout=60))
+            self.assertTrue(come.wait(timeout=300))
             for _ in range(500):
                 if logged.records:
                     break

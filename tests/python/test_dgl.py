@@ -212,7 +212,7 @@ class Loaders(DglCase):
             "print(f'rank {process.rank} is done', flush=True)\n"
         )
         command = ["mpirun", "-n", "2", "--oversubscribe", "--bind-to", "none", sys.executable, "-c", script]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(sorted(done.stdout.split("\n")), ["", "rank 0 is done", "rank 1 is done"])
 

@@ -32,7 +32,7 @@ class Tutorial(unittest.TestCase):
             list(map(str, command)),
             capture_output=True,
             text=True,
-            timeout=240,
+            timeout=300,
             cwd=self.folder,
             env=os.environ | {"OMP_NUM_THREADS": "1"},
         )
@@ -72,7 +72,7 @@ class Tutorial(unittest.TestCase):
         ):
             with self.subTest(options=options):
                 command = [sys.executable, SCRIPT, *self.options(2), "--layers", "strata", *options]
-                done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=120, cwd=self.folder)
+                done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300, cwd=self.folder)
                 self.assertNotEqual(done.returncode, 0)
                 self.assertIn(words, done.stderr)
                 self.assertFalse((self.folder / "model.pt").exists())

@@ -17,7 +17,7 @@ EXAMPLES = HERE.parents[1] / "examples/dgs"
 RANKS = range(1, max(3, min(4, torch.cuda.device_count())) + 1)
 
 
-def start(ranks, *arguments, timeout=180):
+def start(ranks, *arguments, timeout=300):
     """As torchrun does, but without its own start."""
     command = [sys.executable, HERE.parent / "support/spawn_ranks.py", ranks, sys.executable, *arguments]
     return subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=timeout)
@@ -125,7 +125,7 @@ class Dgs(unittest.TestCase):
         ):
             with self.subTest(options=options), tempfile.TemporaryDirectory(prefix="strata-dgs-") as root:
                 command = [sys.executable, str(EXAMPLES / "bench.py"), "--root", root, *options]
-                done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+                done = subprocess.run(command, capture_output=True, text=True, timeout=300)
                 self.assertNotEqual(done.returncode, 0)
                 self.assertIn(words, done.stderr)
                 self.assertNotIn("Traceback", done.stderr)
@@ -152,7 +152,7 @@ class Dgs(unittest.TestCase):
 
     def test_refuses_to_be_started_by_mpirun(self):
         environment = os.environ | {"OMPI_COMM_WORLD_SIZE": "2"}
-        done = subprocess.run([sys.executable, str(EXAMPLES / "bench.py")], capture_output=True, text=True, timeout=120, env=environment)
+        done = subprocess.run([sys.executable, str(EXAMPLES / "bench.py")], capture_output=True, text=True, timeout=300, env=environment)
         self.assertEqual(done.returncode, 1)
         self.assertIn("or by torchrun", done.stderr)
 
@@ -181,7 +181,7 @@ class Dgs(unittest.TestCase):
             "tensor._CAPI_load_from_tensor(torch.arange(3))\n"
             "print(tensor._CAPI_get_host_tensor().tolist())\n"
         )
-        done = subprocess.run([sys.executable, "-c", use], capture_output=True, text=True, timeout=120)
+        done = subprocess.run([sys.executable, "-c", use], capture_output=True, text=True, timeout=300)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("this process is in no group of ranks", done.stdout)
         self.assertIn("[0, 1, 2]", done.stdout)
@@ -203,7 +203,7 @@ class Dgs(unittest.TestCase):
                 "torch.distributed.destroy_process_group()\n"
                 "print(threads())\n"
             )
-            done = subprocess.run([sys.executable, "-c", use], capture_output=True, text=True, timeout=120)
+            done = subprocess.run([sys.executable, "-c", use], capture_output=True, text=True, timeout=300)
             self.assertEqual(done.stdout, "True\n0\n", done.stderr)
 
     def test_is_loaded_by_its_path(self):
@@ -217,7 +217,7 @@ class Dgs(unittest.TestCase):
                 "torch.ops.dgs_ops._CAPI_set_nccl(1, torch.ops.dgs_ops._CAPI_get_unique_id(), 0)\n"
                 "print(torch.classes.dgs_classes.ChunkTensor([2], torch.int64, capacity_per_gpu=0)._CAPI_get_host_tensor().tolist())\n"
             )
-            done = subprocess.run([sys.executable, "-c", use], capture_output=True, text=True, timeout=120)
+            done = subprocess.run([sys.executable, "-c", use], capture_output=True, text=True, timeout=300)
             self.assertEqual((done.returncode, done.stdout), (0, "[0, 0]\n"), done.stderr)
 
     def test_prints_the_demo(self):

@@ -324,7 +324,7 @@ class OtherProcesses(LoaderCase):
             "next(batches)\n"
         )
         command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", code]  # Python 3.12 warns of any fork beside threads
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
         self.assertEqual((done.stdout, done.stderr, done.returncode), ("3\n", "", 0))
 
     def test_that_were_spawned(self):

@@ -21,7 +21,7 @@ class Watch(Folder):
     def call(self, *arguments, columns=80, encoding="utf-8", **options):
         environment = {**os.environ, "COLUMNS": str(columns), "PYTHONIOENCODING": encoding}
         return subprocess.run(
-            [sys.executable, "-m", "strata.reports.watch", *map(str, arguments)], env=environment, capture_output=True, text=True, timeout=60, **options
+            [sys.executable, "-m", "strata.reports.watch", *map(str, arguments)], env=environment, capture_output=True, text=True, timeout=300, **options
         )
 
     def test_curve_goes_from_low_to_high(self):
@@ -53,7 +53,7 @@ class Watch(Folder):
         program = subprocess.Popen([sys.executable, "-m", "strata.reports.watch", str(self.folder)], stderr=subprocess.PIPE, text=True)
         self.assertIn("waits for the run to load its graph", program.stderr.readline())
         (self.folder / "strata.lock").unlink()
-        self.assertIn("no metrics.jsonl", program.communicate(timeout=30)[1])
+        self.assertIn("no metrics.jsonl", program.communicate(timeout=300)[1])
         self.assertEqual(program.returncode, 2)
 
     def test_names_lines_that_cannot_be_read(self):
@@ -79,7 +79,7 @@ class Watch(Folder):
         new = [*run_folders.epoch_records(3, 1), run_folders.final_record(3)]
         (run / "metrics.jsonl").write_text(lines + "\n" + "".join(json.dumps(record) + "\n" for record in new))
         (run / "strata.lock").unlink()
-        told, complaints = program.communicate(timeout=30)
+        told, complaints = program.communicate(timeout=300)
         self.assertEqual((program.returncode, complaints), (0, ""))
         self.assertIn("epoch 3  loss 0.6667", told)
 
@@ -88,7 +88,7 @@ class Watch(Folder):
         program = subprocess.Popen([sys.executable, "-m", "strata.reports.watch", str(run)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.assertIn("running", program.stdout.readline())
         program.send_signal(signal.SIGINT)
-        _, complaints = program.communicate(timeout=30)
+        _, complaints = program.communicate(timeout=300)
         self.assertEqual((program.returncode, complaints), (130, ""))
 
 

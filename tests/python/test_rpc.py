@@ -81,7 +81,7 @@ released = threading.Event()
 
 def stay():
     print("waiting", flush=True)
-    return released.wait(timeout=120)
+    return released.wait(timeout=300)
 
 
 rpc.init_rpc("alone")
@@ -225,7 +225,7 @@ class Rpc(unittest.TestCase):
             ("future", "graceful", "shutdown: rpc.shutdown.. waited for 1 s.*future: the agent ended before"),
         ):
             with self.subTest(waits=waits, how=how):
-                done = subprocess.run([sys.executable, script, waits, how], capture_output=True, text=True, timeout=60)
+                done = subprocess.run([sys.executable, script, waits, how], capture_output=True, text=True, timeout=300)
                 self.assertEqual(done.returncode, 1 if how == "raise" else 0, done.stderr)
                 self.assertRegex((done.stdout + done.stderr).replace("\n", " "), told)
 
@@ -240,7 +240,7 @@ class Rpc(unittest.TestCase):
         ):
             with self.subTest(rank=rank, size=size, place=place):
                 words = [sys.executable, str(script), str(rank), str(size)]
-                done = subprocess.run(words, capture_output=True, text=True, timeout=60, env=bare | place)
+                done = subprocess.run(words, capture_output=True, text=True, timeout=300, env=bare | place)
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertRegex(done.stdout, told)
                 self.assertIn("left: []", done.stdout)
@@ -253,7 +253,7 @@ class Rpc(unittest.TestCase):
             self.assertEqual(process.stdout.readline(), "waiting\n")
             process.send_signal(signal.SIGINT)
             self.assertEqual(process.stdout.readline(), "interrupted\n")
-            self.assertEqual(process.wait(timeout=60), 0)
+            self.assertEqual(process.wait(timeout=300), 0)
             self.assertEqual(process.stderr.read(), "")
 
     def test_the_benchmark(self):

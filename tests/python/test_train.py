@@ -46,7 +46,7 @@ class Train(unittest.TestCase):
         run = self.folder / f"program-{ranks}"
         command = ["mpirun", "-n", str(ranks), "--oversubscribe", "--bind-to", "none", str(BIN / "strata-train")]
         command += ["--graph", str(parts), "--output", str(run), "--device", "cpu", *words_of(COMMON), *words]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=180)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
         self.assertEqual(done.returncode, 0, done.stderr)
         records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
         return [record["loss"] for record in records if record["type"] == "epoch"], records[-1]["test"]["accuracy"]

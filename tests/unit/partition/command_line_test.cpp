@@ -298,16 +298,22 @@ TEST_F(CommandLine, KeepsThePartsAndTheFactsWhereNoPageCanBeDrawn) {
   EXPECT_EQ(run("verify " + out()).exit_code, 0);
 }
 
-TEST_F(CommandLine, SaysThatThePartsAreThereWhereThePageIsNot) {
+TEST_F(CommandLine, SaysThatThePartsAreThereWhereTheReportIsNot) {
   const strata::test::SmallDisk disk{folder_ / "disk", "4k"};
   if (!disk.mounted()) GTEST_SKIP() << "mounting a tmpfs needs root";
-  const Outcome built =
-      build("--parts 2 --output " + out() + " --report " + (folder_ / "disk/r.html").string());
-  EXPECT_EQ(built.exit_code, 1);
-  EXPECT_THAT(built.output,
-              AllOf(HasSubstr("No space left"), HasSubstr("The parts in " + out() + " are whole"),
+  const auto build_on_disk = [&](const std::string& parts, const std::string& page) {
+    return build("--parts 2 --output " + parts + " --report " + (folder_ / "disk" / page).string());
+  };
+  const Outcome without_page = build_on_disk(out(), "r.html");  // the facts fit, and fill the disk
+  EXPECT_EQ(without_page.exit_code, 0);
+  EXPECT_THAT(without_page.output,
+              AllOf(HasSubstr("No space left"), HasSubstr("there is no page, but the parts are whole")));
+  const Outcome without_facts = build_on_disk(out() + "2", "s.html");
+  EXPECT_EQ(without_facts.exit_code, 1);
+  EXPECT_THAT(without_facts.output,
+              AllOf(HasSubstr("No space left"), HasSubstr("The parts in " + out() + "2 are whole"),
                     HasSubstr("Free space")));
-  EXPECT_EQ(run("verify " + out()).exit_code, 0);
+  for (const std::string& parts : {out(), out() + "2"}) EXPECT_EQ(run("verify " + parts).exit_code, 0);
 }
 
 TEST_F(CommandLine, HelpGroupsOptionsAndShowsDefaults) {

@@ -54,7 +54,8 @@ def headline(facts: Record) -> Headline:
 
 def _by_chance(facts: Record) -> float:
     """The share of edges that would leave their part if nodes were dealt at random."""
-    return 1 - sum((part["nodes"] / facts["num_nodes"]) ** 2 for part in facts["parts"])
+    shares: list[float] = [part["nodes"] / facts["num_nodes"] for part in facts["parts"]]
+    return 1 - sum(share * share for share in shares)
 
 
 def _cut_seen(facts: Record) -> tuple[str, str]:

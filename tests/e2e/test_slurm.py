@@ -10,7 +10,7 @@ import strata_e2e as e2e
 CLUSTER = e2e.REPOSITORY / 'tests' / 'support' / 'slurm_cluster.sh'
 SCRIPT = e2e.REPOSITORY / 'launch' / 'strata.sbatch'
 SPEC = 'synthetic:kind=sbm,nodes=4000,edges=40000,features=24,classes=5,seed=3'
-JOB = ['--fanouts', '5,5', '--hidden', '32', '--batch-size', '25', '--epochs', '10', '--log-every', '1', '--seed', '5', '--device', 'cpu']
+JOB = ['--fanouts', '5,5', '--hidden', '32', '--batch-size', '25', '--epochs', '40', '--log-every', '1', '--seed', '5', '--device', 'cpu']
 SLOW_START = 'synthetic:kind=lognormal,nodes=4000000,edges=80000000,features=16,classes=5'
 LIMIT = 480   # seconds for a job from its submission to its end: Slurm itself waits for up to a minute before a restart
 INTERFACES = {'OMPI_MCA_oob_tcp_if_include': 'v0', 'OMPI_MCA_btl_tcp_if_include': 'v0'}

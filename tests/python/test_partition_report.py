@@ -29,7 +29,7 @@ def made(folder, method):
 
 def depths(page):
     """How dark the cells of the matrix of parts are: those on the diagonal, and the others."""
-    cells = parts.depths(parts.between(parts.read(f"{page}.json")))
+    cells = page.evaluate("[...document.querySelectorAll('.js-plotly-plot')].flatMap(plot => plot.data).find(trace => trace.type === 'heatmap').z")
     return [row[i] for i, row in enumerate(cells)], [cell for i, row in enumerate(cells) for j, cell in enumerate(row) if i != j]
 
 
@@ -40,24 +40,22 @@ class PageOfAPartition(unittest.TestCase):
         cls.browser = cls.enterClassContext(chromium())
 
     def test_shows_that_a_good_cut_is_good(self):
-        name = made(self.folder, "multilevel")
-        with opened(self.browser, name, self, DESKTOP) as page:
+        with opened(self.browser, made(self.folder, "multilevel"), self, DESKTOP) as page:
             text = page.inner_text("body")
             cut = float(re.search(r"([\d.]+) % of all edges join nodes of different parts; 75.0 % would", text)[1])
             self.assertLess(cut, 30)
             self.assertNotIn("follow no structure", text)
             for words in ("Balance", "at most 1.030 was asked for", "Edges between parts", "Halo nodes per part", "Degrees", "Phases", "peak memory"):
                 self.assertIn(words, text)
-            own, others = depths(name)
+            own, others = depths(page)
             self.assertEqual((len(own), len(others)), (4, 12))
             self.assertGreater(min(own), 1.5 * max(others))
 
     def test_shows_that_a_bad_cut_is_bad(self):
-        name = made(self.folder, "random")
-        with opened(self.browser, name, self, DESKTOP) as page:
+        with opened(self.browser, made(self.folder, "random"), self, DESKTOP) as page:
             self.assertIn("The parts follow no structure of the graph", page.inner_text("#edges-between-parts .seen"))
             self.assertIn("--method multilevel", page.inner_text("#edges-between-parts .advice"))
-            own, others = depths(name)
+            own, others = depths(page)
             self.assertGreater(max(others), 0.9 * min(own))
 
     def test_fits_a_phone(self):

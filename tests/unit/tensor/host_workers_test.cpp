@@ -108,7 +108,7 @@ void run_jobs(int threads) {
                        .stores = threads == 1 ? RowStores::cached : RowStores::streaming});
   EXPECT_EQ(workers.num_threads(), threads);
   constexpr Count kSizes[] = {0, 1, 15, 16, 17, 0, 48, 49, 1000, 0, 0, kMostRows};
-  constexpr int kRounds = 12;
+  constexpr int kRounds = 30;
   struct Waiting {
     HostJob job;
     Count rows;

@@ -67,10 +67,9 @@ class Case(unittest.TestCase):
     def train(self, graph, *options, ranks=1, output=None, expect=0, timeout=300):
         """Runs strata-train and checks its exit code; returns (output folder, completed process)."""
         output = output or self.folder / f'run{len(list(self.folder.glob("run*")))}'
-        command = mpirun_command(ranks, ['--graph', graph, '--output', output, '--device', 'cpu', *options])
-        if ranks == 1 and expect:
-            # After a failure mpirun waits for other ranks where there are none, and may lose what this one said last.
-            command = command[command.index(str(BIN / 'strata-train')):]
+        arguments = ['--graph', graph, '--output', output, '--device', 'cpu', *options]
+        # After a failure mpirun waits for other ranks where there are none, and may lose what this one said last.
+        command = [BIN / 'strata-train', *arguments] if ranks == 1 and expect else mpirun_command(ranks, arguments)
         done = self.run_program(command, timeout)
         self.assertEqual(done.returncode, expect, done.stderr + done.stdout)
         return output, done

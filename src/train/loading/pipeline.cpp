@@ -184,8 +184,8 @@ struct Pipeline::State {
     if (rows_on_devices && neighbors_on_devices) gathering.front().wire = make_wire();
   }
 
-  /// Collective. Connections come from the pipeline's own: pipelines of other threads widen when they like,
-  /// and the order of two on `world` would differ from rank to rank.
+  /// Collective. Connections are made from the pipeline's own: a pipeline of another thread may widen at the
+  /// same time, and the order of the two on `world` would differ from rank to rank.
   void widen(const InFlight& wanted) {
     while (std::ssize(sampling) < wanted.sampled) {
       auto& lane = sampling.emplace_back(ranks().duplicate());

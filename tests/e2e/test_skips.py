@@ -83,6 +83,12 @@ class NeededTargets(e2e.Case):
         self.assertEqual(code, 1)
         self.assertIn('has no such tests: -R no.such.test', said)
 
+    def test_of_options_that_ctest_refuses(self):
+        code, targets, said = self.needed('--wrong', '-R', 'layering')
+        self.assertEqual((code, targets), (1, []))
+        self.assertIn('ctest does not take these options: --wrong -R layering', said)
+        self.assertNotIn('Traceback', said)
+
 
 if __name__ == '__main__':
     e2e.main()

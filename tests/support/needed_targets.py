@@ -59,7 +59,9 @@ def plan(tests, steps, cores):
 
 def main(ctest, build, suite, *options):
     build = pathlib.Path(build)
-    shown = subprocess.run([ctest, '--test-dir', suite, '--show-only=json-v1', *options], stdout=subprocess.PIPE, check=True)
+    shown = subprocess.run([ctest, '--test-dir', suite, '--show-only=json-v1', *options], stdout=subprocess.PIPE)
+    if shown.returncode:
+        sys.exit(f'error: ctest does not take these options: {" ".join(options)}')
     tests = json.loads(shown.stdout)['tests']
     if not tests:
         sys.exit(f'error: {build} has no such tests: {" ".join(options)}; those of GPUs need --cuda')

@@ -16,8 +16,10 @@ if(STRATA_TRAINING)
   find_package(MPI REQUIRED COMPONENTS C)
   find_package(OpenMP REQUIRED COMPONENTS CXX)   # libtorch's loops are OpenMP's; without it they would run on one thread
   find_package(LibTorch REQUIRED)
-  find_package(Asio REQUIRED)
-  find_package(Cereal REQUIRED)
+  if(STRATA_EXTRAS)  # rpc
+    find_package(Asio REQUIRED)
+    find_package(Cereal REQUIRED)
+  endif()
   if(STRATA_CUDA)
     find_package(CUDAToolkit REQUIRED)
     find_package(NCCL REQUIRED)

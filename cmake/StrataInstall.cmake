@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Programs, libraries, headers and the CMake package.
 #
-# Components: programs (strata-doctor, strata-partition, strata-train), development (static libraries, headers, find_package(Strata)),
+# Components: programs (strata-partition, strata-plan, strata-train, those of extras), development (static libraries, headers, find_package(Strata)),
 # and tests, which is installed only when asked for by name (the tests and benchmarks, to run them on another machine).
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -44,9 +44,18 @@ endfunction()
 
 strata_collect_executables(STRATA_PROGRAMS partition)
 if(TARGET strata-train)
-  list(APPEND STRATA_PROGRAMS strata-doctor strata-train)
+  list(APPEND STRATA_PROGRAMS strata-plan strata-train)
 endif()
 strata_collect_executables(test_programs tests)
+strata_collect_executables(unit_programs tests/unit)
+foreach(extra IN LISTS STRATA_EXTRA_FOLDERS)
+  strata_collect_executables(extra_programs extras/${extra}/src)
+  list(APPEND STRATA_PROGRAMS ${extra_programs})
+  strata_collect_executables(extra_tests extras/${extra}/tests)
+  list(APPEND test_programs ${extra_tests})
+  strata_collect_executables(extra_tests extras/${extra}/tests/unit)
+  list(APPEND unit_programs ${extra_tests})
+endforeach()
 strata_collect_executables(benchmark_programs benchmarks)
 strata_install_executables(programs bin ../lib ${STRATA_PROGRAMS})
 if(TARGET strata-train-program)
@@ -57,7 +66,6 @@ strata_install_executables(tests bin/tests ../../lib ${test_programs} ${benchmar
 
 # What quickstart builds, and what can run under the sanitizers.
 add_custom_target(programs DEPENDS ${STRATA_PROGRAMS})
-strata_collect_executables(unit_programs tests/unit)
 add_custom_target(unit_tests DEPENDS ${unit_programs})
 
 get_property(STRATA_MODULES GLOBAL PROPERTY STRATA_MODULES)
@@ -65,6 +73,11 @@ set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Strata)
 install(TARGETS ${STRATA_MODULES} EXPORT StrataTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
 install(EXPORT StrataTargets NAMESPACE strata:: DESTINATION ${package_dir} COMPONENT development)
 install(DIRECTORY include/strata DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
+foreach(extra IN LISTS STRATA_EXTRA_FOLDERS)
+  if(IS_DIRECTORY ${PROJECT_SOURCE_DIR}/extras/${extra}/include)
+    install(DIRECTORY extras/${extra}/include/strata DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
+  endif()
+endforeach()
 configure_package_config_file(cmake/StrataConfig.cmake.in ${PROJECT_BINARY_DIR}/StrataConfig.cmake
                               INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/StrataConfigVersion.cmake COMPATIBILITY SameMinorVersion)

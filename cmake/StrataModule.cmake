@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 # Every module's public headers get an include root of their own, in which they are the only ones.
-file(GLOB modules RELATIVE ${PROJECT_SOURCE_DIR}/include/strata CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/strata/*)
-foreach(module IN LISTS modules)
+file(GLOB header_folders CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/strata/* ${PROJECT_SOURCE_DIR}/extras/*/include/strata/*)
+foreach(folder IN LISTS header_folders)
+  cmake_path(GET folder FILENAME module)
   file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/include/${module}/strata)
-  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/include/strata/${module} ${PROJECT_BINARY_DIR}/include/${module}/strata/${module} SYMBOLIC)
+  file(CREATE_LINK ${folder} ${PROJECT_BINARY_DIR}/include/${module}/strata/${module} SYMBOLIC)
 endforeach()
 
 # strata_add_module(NAME [SOURCES ...] [CUDA ...] [HEADERS FOLDER] [SEES ...] [PUBLIC ...] [PRIVATE ...])
 #
 # One static library strata_NAME with the alias strata::NAME. SOURCES are compiled always, CUDA sources in CUDA builds only;
 # there the macro STRATA_WITH_CUDA is 1, elsewhere 0. Its public headers are those of include/strata/NAME, or of
-# include/strata/FOLDER. A module sees the public headers of those modules only that it links, and of
+# include/strata/FOLDER, in the engine or in an extra. A module sees the public headers of those modules only that it links, and of
 # those that SEES names: there it reads values that need no linking. Its private headers are included by their path from
 # its own folder.
 function(strata_add_module name)
@@ -156,6 +157,31 @@ set(STRATA_MPIRUN ${MPIEXEC_EXECUTABLE} --oversubscribe --bind-to none)
 # leaves its core to others.
 set(STRATA_MPI_ENVIRONMENT OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_ALLOW_RUN_AS_ROOT=1
     OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1)
+
+# Held by tests that look for names in /dev/shm which should be gone, and by those that have names there for a while.
+set(STRATA_SHARED_NAMES_LOCK shared_memory_names)
+# Unbuffered, Python writes a line and its end apart, and those of several ranks mix.
+set(STRATA_WHOLE_LINES PYTHONUNBUFFERED=unset:)
+
+# strata_add_python_tests(NAMES...): test_NAME.py of the current folder, on the package strata as it lies in the build tree.
+function(strata_add_python_tests)
+  foreach(name IN LISTS ARGN)
+    add_test(NAME python.${name} COMMAND ${STRATA_PYTHON_ENV}/bin/python ${CMAKE_CURRENT_SOURCE_DIR}/test_${name}.py)
+    set_tests_properties(python.${name} PROPERTIES TIMEOUT 900 PROCESSORS 2 SKIP_RETURN_CODE 77
+                         ENVIRONMENT "STRATA_BIN=${PROJECT_BINARY_DIR}/bin;PYTHONPATH=${PROJECT_BINARY_DIR}/python:${PROJECT_SOURCE_DIR}/tests/python;${STRATA_MPI_ENVIRONMENT}"
+                         ENVIRONMENT_MODIFICATION "${STRATA_WHOLE_LINES}")
+  endforeach()
+endfunction()
+
+# strata_add_e2e_tests(NAMES...): test_NAME.py of the current folder, which drives the built programs as a user does.
+function(strata_add_e2e_tests)
+  foreach(name IN LISTS ARGN)
+    add_test(NAME e2e.${name} COMMAND ${STRATA_TEST_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/test_${name}.py)
+    set_tests_properties(e2e.${name} PROPERTIES TIMEOUT 900 PROCESSORS 2 SKIP_RETURN_CODE 77
+                         ENVIRONMENT "STRATA_BIN=${PROJECT_BINARY_DIR}/bin;STRATA_PYTHON_ENV=${STRATA_PYTHON_ENV};PYTHONPATH=${PROJECT_SOURCE_DIR}/tests/e2e"
+                         ENVIRONMENT_MODIFICATION "${STRATA_WHOLE_LINES}")
+  endforeach()
+endfunction()
 
 # strata_precompile_torch(TARGET): its C++ sources find libtorch's headers precompiled, which take 10 s per source otherwise.
 # All targets share one precompiled header, and so the flags that it was compiled with; a program's sources are compiled as a

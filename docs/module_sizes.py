@@ -5,8 +5,8 @@
     module_sizes.py            prints a Markdown table
     module_sizes.py --write    writes the figures into the columns "now" of docs/architecture.md
 
-A module is src/NAME with include/strata/NAME, and partition/ with include/strata/partition. Sources and headers of C++ and CUDA
-count; the fullest folder is looked for below src/NAME.
+A module is src/NAME with include/strata/NAME, and partition/ with include/strata/partition; an extra is src and include of
+extras/NAME. Sources and headers of C++ and CUDA count; the fullest folder is looked for below src.
 """
 import sys
 from collections import Counter
@@ -16,7 +16,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/architecture.md"
 BEGIN, END = "<!-- sizes -->", "<!-- end of sizes -->"
-ORDER = ["util", "cuda", "graph", "comm", "tensor", "torch_ranks", "placement", "store", "sampling", "feature", "nn", "train", "loader", "doctor", "dgs", "cli", "partition"]
+ORDER = ["util", "cuda", "graph", "comm", "tensor", "torch_ranks", "placement", "store", "sampling", "feature", "nn", "train", "loader", "cli", "partition"]
+EXTRAS = sorted(folder.parent.name for folder in ROOT.glob("extras/*/src"))
 SUFFIXES = {".cpp", ".hpp", ".cu", ".cuh"}
 
 
@@ -32,8 +33,9 @@ def sources_below(folder):
 
 
 def size_of(module):
-    sources = sources_below(ROOT / "partition" if module == "partition" else ROOT / "src" / module)
-    headers = sources_below(ROOT / "include/strata" / module)
+    extra = ROOT / "extras" / module
+    sources = sources_below(extra / "src" if module in EXTRAS else ROOT / "partition" if module == "partition" else ROOT / "src" / module)
+    headers = sources_below(extra / "include" if module in EXTRAS else ROOT / "include/strata" / module)
     lines = sum(file.read_bytes().count(b"\n") for file in [*sources, *headers])
     return Size(len(sources) + len(headers), max(Counter(file.parent for file in sources).values(), default=0), lines)
 
@@ -42,7 +44,7 @@ def sizes():
     """By module, the lowest first; modules that ORDER does not know come last."""
     found = {folder.name for folder in (ROOT / "src").iterdir() if folder.is_dir()} | {"partition"}
     known = [module for module in ORDER if module in found]
-    return {module: size_of(module) for module in [*known, *sorted(found - set(known))]}
+    return {module: size_of(module) for module in [*known, *sorted(found - set(known)), *EXTRAS]}
 
 
 def table():

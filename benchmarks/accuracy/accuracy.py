@@ -46,8 +46,8 @@ class Job:
         return [value for value, default in ((self.precision, 'f32'), (self.features, 'stored')) if value != default]
 
 
-PLANETOID = '--fanouts -1,-1 --hidden 64 --dropout 0.6 --input-dropout 0.6 --lr 0.01 --weight-decay 5e-4 --epochs 200 ' \
-            '--normalize-features'
+PLANETOID = '--fanouts -1,-1 --hidden 64 --dropout 0.6 --input-dropout 0.6 --lr 0.01 --weight-decay 5e-4 --epochs 200'
+NORMALIZED = 'cora', 'citeseer'   # when they are built
 HETEROPHILOUS = '--fanouts -1,-1,-1 --hidden 256 --dropout 0.2 --lr 0.003 --epochs 300 --batch-size 1024 --eval-every 5 --metric roc_auc'
 SCHOOL = '--fanouts -1,-1 --hidden 64 --dropout 0.3 --lr 0.01 --batch-size 512 --epochs 40'
 FACEBOOK = '--fanouts 15,15 --hidden 256 --dropout 0.3 --lr 0.005 --batch-size 1024 --epochs 10'
@@ -107,7 +107,8 @@ def prepare(dataset, folder, programs):
         source = folder / f'{output.name}-source'
         run([sys.executable, DATA / 'to_graphbolt.py', name, source] + (['--schools', schools] if schools else []))
         spec = f'graphbolt:{source}'
-    run([programs / 'strata-partition', 'build', '--input', spec, '--parts', 1, '--output', output])
+    how = ['--normalize-features'] if dataset in NORMALIZED else []
+    run([programs / 'strata-partition', 'build', '--input', spec, '--parts', 1, '--output', output, *how])
     return output
 
 

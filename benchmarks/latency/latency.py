@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Steps on links of different latency, with three batches in flight and with as many as strata-train chooses.
+"""Steps on links of different latency, one batch at a time and with as many in flight as strata-train chooses.
 
     latency.py [--device cpu|cuda] [--latencies 10,200,1000] [--ranks 2] [--rounds 3] [--graph SPEC] [-- OPTIONS OF strata-train]
 
@@ -25,7 +25,7 @@ GRAPHS = {'cpu': 'planted:parts=6,within=0.9,nodes=300000,edges=6000000,features
           'cuda': 'planted:papers100M,nodes=4000000,parts=2,within=0.95'}
 OPTIONS = {'cpu': ['--fanouts', '10,5', '--eval-fanouts', '1,1', '--hidden', '64', '--batch-size', '256'],
            'cuda': ['--fanouts', '15,10,5', '--eval-fanouts', '1,1,1', '--hidden', '256', '--batch-size', '1024', '--precision', 'tf32']}
-IN_FLIGHT = ['3', 'auto']
+IN_FLIGHT = {'one': ['--pipeline', 'off'], 'chosen': []}
 # NCCL goes through sockets, even between GPUs of a host.
 SOCKETS = dict(NCCL_P2P_DISABLE='1', NCCL_SHM_DISABLE='1', NCCL_IB_DISABLE='1', NCCL_SOCKET_IFNAME='lo')
 
@@ -47,7 +47,7 @@ def train(arguments, latency, in_flight, folder):
     command = ['mpirun', '-n', arguments.ranks, '--oversubscribe', '--bind-to', 'none', *[word for name in added for word in ('-x', name)],
                bin_folder() / 'strata-train', '--graph', arguments.graph, '--device', arguments.device, '--ranks-per-machine', 1,
                '--replicate-graph', 'off', '--halo-cache', 0, '--epochs', 4, '--eval-every', 0, '--checkpoint-every', 0, '--output', output,
-               '--overwrite', '--log-level', 'warn', '--batches-in-flight', in_flight, *OPTIONS[arguments.device], *arguments.options]
+               '--overwrite', '--log-level', 'warn', *IN_FLIGHT[in_flight], *OPTIONS[arguments.device], *arguments.options]
     try:
         finished(command, environment)
     except Failed as failure:
@@ -89,13 +89,13 @@ def main():
     with tempfile.TemporaryDirectory(prefix='strata-latency-') as folder:
         runs = measure(arguments, folder)
     latencies = arguments.latencies.split(',')
-    print(f'| late by | a round takes | 3 in flight: step | of {latencies[0]} us | chosen: step | of {latencies[0]} us | in flight |\n'
+    print(f'| late by | a round takes | one by one: step | of {latencies[0]} us | chosen: step | of {latencies[0]} us | in flight |\n'
           '|---|---|---|---|---|---|---|')
     for latency in latencies:
-        three, chosen = (cell(runs[latency, kind], runs[latencies[0], kind]) for kind in IN_FLIGHT)
-        batches = sorted({run['batches'] for run in runs[latency, 'auto']})
-        round_us = 1e6 * statistics.median(run['round'] for run in runs[latency, 'auto'])
-        print(f'| {latency} us | {round_us:.0f} us | {three} | {chosen} | {", ".join(map(str, batches))} |')
+        one, chosen = (cell(runs[latency, kind], runs[latencies[0], kind]) for kind in IN_FLIGHT)
+        batches = sorted({run['batches'] for run in runs[latency, 'chosen']})
+        round_us = 1e6 * statistics.median(run['round'] for run in runs[latency, 'chosen'])
+        print(f'| {latency} us | {round_us:.0f} us | {one} | {chosen} | {", ".join(map(str, batches))} |')
 
 
 if __name__ == '__main__':

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What strata-train --plan-only expects of clusters, and how that compares with steps that are measured.
+"""What strata-plan expects of clusters, and how that compares with steps that are measured.
 
     scaling.py table [--write]       the table of README.md: 8 to 256 machines of 8 GPUs, two graphs; some minutes
     scaling.py validate [--gpus N]   steps of 2 and 3 virtual machines of this host, on its CPUs or GPUs, beside what runs on one
@@ -30,7 +30,7 @@ MACHINES = [1, 8, 16, 64, 256]
 LINKS = {'one per GPU': '', 'one per machine': ',links=1'}
 # A step and the sampling of a batch on one H200, TF32: measured by benchmarks/exchange.
 CLUSTER = 'gpus=8,link=400Gbit/s,latency=10us,gpu-memory=140GiB,host-memory=2TiB,compute=0.63ms,sample=0.19ms'
-GPU_OPTIONS = ['--fanouts', '15,10,5', '--hidden', '256', '--batch-size', '1024', '--precision', 'tf32', '--neighbor-exchange', 'nccl',
+GPU_OPTIONS = ['--fanouts', '15,10,5', '--hidden', '256', '--batch-size', '1024', '--precision', 'tf32', '--exchange', 'nccl',
                '--replicate-graph', 'off', '--halo-cache', '0']
 
 VALIDATED = 'planted:parts=6,within={within},nodes=300000,edges=6000000,features={features},classes=16,train=60000,seed=1'
@@ -56,7 +56,7 @@ def run(command):
 
 
 def plan(graph, cluster, options):
-    return json.loads(run([bin_folder() / 'strata-train', '--graph', graph, '--plan-only', 'json', '--cluster', cluster, *options]))
+    return json.loads(run([bin_folder() / 'strata-plan', '--graph', graph, '--json', '--cluster', cluster, *options]))
 
 
 def sent_bytes(found):
@@ -112,13 +112,12 @@ class Validation:
     def alone(self, graph, ranks, options, output):
         """As many ranks as the cluster has, on one machine, so that they share cores as its ranks do. GPUs gather rows first, as on
         several machines, if not all of them are copied to every GPU."""
-        how = ['--placement', 'features=99/1/0'] if self.on_gpus else ['--pipeline', 'off', '--loader-threads', 1]
+        how = ['--placement', 'features=99/1/0'] if self.on_gpus else ['--pipeline', 'off']
         return self.train(graph, ranks, [*without_rows_in_bf16(options), *how], output)[1]
 
     def distributed(self, graph, shape, options, output):
         machines, ranks = shape
-        threads = [] if self.on_gpus else ['--loader-threads', 1]
-        return self.train(graph, machines * ranks, [*options, '--ranks-per-machine', ranks, *threads, *NOTHING_KEPT], output)
+        return self.train(graph, machines * ranks, [*options, '--ranks-per-machine', ranks, *NOTHING_KEPT], output)
 
     def expected(self, graph, shape, options, link, alone):
         machines, ranks = shape

@@ -16,24 +16,27 @@ namespace strata::partition {
 namespace {
 
 void add_common(CLI::App& command, Arguments& args) {
-  command.add_option("--threads", args.build.num_threads, "Threads; 0: one a core")
+  command.add_option("--threads", args.build.num_threads, "Number of threads; 0: one per core")
       ->capture_default_str()
       ->check(whole_number(0, 4096))
       ->group("Running");
-  command.add_option("--log-level", args.log_level, "trace, debug, info, warn, error or off")
+  command
+      .add_option("--log-level", args.log_level,
+                  "Lowest level of messages: trace, debug, info, warn, error or off")
       ->capture_default_str()
       ->group("Running");
 }
 
-/// `where` tells where temporary files go.
+/// `where` names the default folder for temporary files.
 void add_memory(CLI::App& command, Arguments& args, const char* where) {
   command
       .add_option("--memory", args.memory,
-                  "Most memory that may be resident, such as 16GiB; default: what is free. Where the edges "
-                  "would take more, they go to temporary files")
+                  "Memory that the program may use, such as 16GiB; default: what is free. Edges that need "
+                  "more go to temporary files")
       ->type_name("BYTES")
       ->group("Running");
-  command.add_option("--scratch", args.scratch, fmt::format("Folder for these files; default: {}", where))
+  command
+      .add_option("--scratch", args.scratch, fmt::format("Folder for temporary files; default: {}", where))
       ->type_name("DIR")
       ->check(CLI::ExistingDirectory)
       ->group("Running");
@@ -41,9 +44,8 @@ void add_memory(CLI::App& command, Arguments& args, const char* where) {
 
 void add_class_limit(CLI::App& command, Arguments& args) {
   command
-      .add_option(
-          "--max-classes", args.build.max_classes,
-          "Refuse labels or metadata that make more classes than this: a model has one output per class")
+      .add_option("--max-classes", args.build.max_classes,
+                  "Refuse labels or metadata with more classes than this; a model has one output per class")
       ->capture_default_str()
       ->check(whole_number(1, std::uint64_t{1} << 31))
       ->type_name("N")
@@ -52,10 +54,11 @@ void add_class_limit(CLI::App& command, Arguments& args) {
 
 /// The method of repartition also knows the parts that are there.
 constexpr const char* kMethods =
-    "auto or multilevel (few cut edges, for graphs of any size), metis (METIS k-way), random, range (of "
-    "ids), "
-    "or file:PATH (one part id per line). On small graphs auto tries METIS, too";
-constexpr const char* kMoreMethods = ". merge joins whole parts, split cuts every part into the same number";
+    "How nodes are assigned to parts: auto or multilevel (few cut edges, for graphs of any size), metis "
+    "(METIS k-way), random, range (of ids), or file:PATH (one part id per line). On small graphs auto also "
+    "tries METIS";
+constexpr const char* kMoreMethods =
+    ". merge joins whole parts, split cuts each part into the same number of parts";
 
 void add_partitioning(CLI::App& command, Arguments& args, const std::string& methods) {
   constexpr const char* kGroup = "Partitioning";
@@ -70,7 +73,8 @@ void add_partitioning(CLI::App& command, Arguments& args, const std::string& met
       ->group(kGroup);
   command
       .add_option("--quality", args.quality,
-                  "default, or strong: auto and multilevel take several times as long for a lower cut")
+                  "Quality of the cut: default, or strong (auto and multilevel take several times as long "
+                  "and cut fewer edges)")
       ->capture_default_str()
       ->check(CLI::IsMember({"default", "strong"}))
       ->type_name("NAME")
@@ -78,16 +82,16 @@ void add_partitioning(CLI::App& command, Arguments& args, const std::string& met
   command
       .add_option(
           "--device", args.device,
-          "Where auto, multilevel, split and --clusters cluster and refine large graphs: cpu, or cuda "
-          "(one GPU). The parts are the same")
+          "Device on which auto, multilevel, split and --clusters cluster and refine large graphs: cpu, or "
+          "cuda (one GPU). The parts are the same")
       ->capture_default_str()
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->type_name("NAME")
       ->group(kGroup);
   command
       .add_option("--balance", args.balance,
-                  "What auto, multilevel and metis balance: nodes, edges (in-edges), train (training nodes), "
-                  "weights (of nodes, each kind that the input has); a list with commas")
+                  "What auto, multilevel and metis balance, separated by commas: nodes, edges (in-edges), "
+                  "train (training nodes), weights (every kind of node weight in the input)")
       ->capture_default_str()
       ->delimiter(',')
       ->allow_extra_args(false)
@@ -96,20 +100,20 @@ void add_partitioning(CLI::App& command, Arguments& args, const std::string& met
       ->group(kGroup);
   command
       .add_option("--imbalance", args.build.assign.imbalance,
-                  "By how much a part may exceed the mean of each")
+                  "Allowed imbalance: how far a part may exceed the mean; 0.03 is 3 percent")
       ->capture_default_str()
       ->check(number_within(0.001, 10.0))
       ->type_name("SHARE")
       ->group(kGroup);
   command
       .add_option("--clusters", args.build.assign.clusters,
-                  "Also cut every part into N clusters. Seeds are dealt to the ranks of a machine in their "
-                  "order, so that ranks read fewer rows twice; 0: none")
+                  "Also cut every part into N clusters. The ranks of a machine get seeds in the order of "
+                  "clusters, so that fewer rows are read by several ranks; 0: none")
       ->capture_default_str()
       ->check(whole_number(0, 65536))
       ->type_name("N")
       ->group(kGroup);
-  command.add_option("--seed", args.build.assign.seed, "Of all methods but range and file")
+  command.add_option("--seed", args.build.assign.seed, "Random seed of all methods except range and file")
       ->check(whole_number(0, std::numeric_limits<std::uint64_t>::max()))
       ->capture_default_str()
       ->group(kGroup);
@@ -117,7 +121,9 @@ void add_partitioning(CLI::App& command, Arguments& args, const std::string& met
 
 void add_output(CLI::App& command, Arguments& args) {
   constexpr const char* kGroup = "Output";
-  command.add_option("--output", args.build.output, "Directory to make; published in one step at the end")
+  command
+      .add_option("--output", args.build.output,
+                  "Folder to create; it appears in one step when all parts are written")
       ->type_name("DIR")
       ->required()
       ->group(kGroup);
@@ -136,11 +142,12 @@ void add_json(CLI::App& command, Arguments& args) {
 }
 
 void add_inspection(CLI::App& command, Arguments& args) {
-  command.add_option("DIR", args.directory, "A directory that strata-partition build wrote")->required();
+  command.add_option("DIR", args.directory, "Partition directory that strata-partition build wrote")
+      ->required();
   add_json(command, args);
 }
 
-/// `repartition`: whether there are parts to merge and split.
+/// `repartition`: whether the command has parts to merge and split.
 void set_method(Arguments& args, bool repartition) {
   std::map<std::string, PartitionMethod> methods{{"auto", PartitionMethod::automatic},
                                                  {"multilevel", PartitionMethod::multilevel},
@@ -214,20 +221,20 @@ void finish_assign_options(Arguments& args, const CLI::App& command, bool repart
 
 CommandOptions add_commands(CLI::App& app, Arguments& args) {
   CommandOptions commands{};
-  commands.build = app.add_subcommand("build", "Read a graph, partition it and write one HDF5 file a part");
-  commands.info = app.add_subcommand(
-      "info",
-      "Tell sizes, edge cut and balance of a partition directory, or describe a graph that is not "
-      "partitioned: degrees, components, labels, and the memory that training takes");
+  commands.build = app.add_subcommand("build", "Read a graph, partition it and write one HDF5 file per part");
+  commands.info = app.add_subcommand("info",
+                                     "Show sizes, edge cut and balance of a partition directory, or describe "
+                                     "a graph that is not partitioned: "
+                                     "degrees, components, labels, and the memory that training takes");
   commands.convert =
-      app.add_subcommand("convert", "Write any graph, also one of parts, as a folder of NumPy arrays");
+      app.add_subcommand("convert", "Write any graph, also one in parts, as a folder of NumPy arrays");
   commands.repartition = app.add_subcommand("repartition",
-                                            "Cut the graph of a partition directory into another "
-                                            "number of parts; its original input is not needed");
+                                            "Cut the graph of a partition directory into another number of "
+                                            "parts; the original input is not needed");
   commands.verify = app.add_subcommand(
       "verify",
-      "Check every byte and invariant of a partition directory. Takes 25 bytes of memory per "
-      "node and, per thread, 4 MiB, an eighth of a byte per node and a 4096th of a part");
+      "Check every byte and invariant of a partition directory. Needs 25 bytes of memory per node and, per "
+      "thread, 4 MiB, an eighth of a byte per node and a 4096th of a part");
   args.input.add_to(*commands.build, InputOptions::Naming::option);
   add_memory(*commands.build, args, "beside the output");
   add_class_limit(*commands.build, args);
@@ -238,12 +245,13 @@ CommandOptions add_commands(CLI::App& app, Arguments& args) {
   add_memory(*commands.info, args, "in TMPDIR");
   add_json(*commands.info, args);
   args.input.add_to(*commands.convert, InputOptions::Naming::positional);
-  commands.convert->add_option("TARGET", args.target, "npy:DIR, which must not exist")
+  commands.convert
+      ->add_option("TARGET", args.target, "Folder of arrays to create: npy:DIR, which must not exist")
       ->required()
       ->group("Input");
   add_memory(*commands.convert, args, "beside the target");
   add_common(*commands.convert, args);
-  commands.repartition->add_option("DIR", args.directory, "A directory that strata-partition wrote")
+  commands.repartition->add_option("DIR", args.directory, "Partition directory that strata-partition wrote")
       ->required();
   add_memory(*commands.repartition, args, "beside the output");
   add_partitioning(*commands.repartition, args, std::string(kMethods) + kMoreMethods);

@@ -36,10 +36,12 @@ void add_names(CLI::App& command, InputOptions& input) {
         ->group(kGroup);
   };
   add_choice("--direction", input.direction,
-             "auto (as the dataset says), directed or undirected (both directions of each edge)",
+             "Direction of edges: auto (as the dataset says), directed, or undirected (each edge in both "
+             "directions)",
              {"auto", "directed", "undirected"});
-  add_choice("--duplicates", input.duplicates, "Repeated edges: keep or remove", {"keep", "remove"});
-  add_choice("--self-loops", input.self_loops, "Edges from a node to itself: keep or remove",
+  add_choice("--duplicates", input.duplicates, "What to do with repeated edges: keep or remove",
+             {"keep", "remove"});
+  add_choice("--self-loops", input.self_loops, "What to do with edges from a node to itself: keep or remove",
              {"keep", "remove"});
 }
 
@@ -47,10 +49,9 @@ void add_files(CLI::App& command, InputOptions& input) {
   command
       .add_option(
           "--features", input.features,
-          "Type to store features in: f32 (default), f16, bf16, or compressed: i8, i4 (a scale per row) or "
-          "vq "
-          "(a byte per 4 columns, by trained codebooks); or a file to take them from (.npy, .csv). May be "
-          "given for both")
+          "Type in which features are stored: f32 (default), f16, bf16, or compressed: i8, i4 (with a scale "
+          "per row), vq (one byte per 4 columns, by trained codebooks); or the file to take features from "
+          "(.npy, .csv). Give the option twice for both")
       ->type_name("TYPE|FILE")
       ->allow_extra_args(false)
       ->group(kGroup);
@@ -60,8 +61,8 @@ void add_files(CLI::App& command, InputOptions& input) {
   command
       .add_option(
           "--split", input.splits,
-          "Take a split from a file (.npy, .csv): train=FILE, valid=FILE or test=FILE, of node ids or masks. "
-          "May be given for each")
+          "Take a split from a file (.npy, .csv) of node ids or a mask: train=FILE, valid=FILE or test=FILE. "
+          "May be given once per split")
       ->type_name("NAME=FILE")
       ->allow_extra_args(false)
       ->group(kGroup);
@@ -121,7 +122,7 @@ void InputOptions::add_to(CLI::App& command, Naming naming) {
   const bool positional = naming == Naming::positional;
   command
       .add_option(positional ? "SPEC" : "--input", spec,
-                  fmt::format("The graph: {}{}. docs/data.md describes each",
+                  fmt::format("The graph to read: {}{}. docs/data.md describes each form",
                               fmt::join(graph::dataset_forms(), ", "), positional ? ", or parts" : ""))
       ->type_name(positional ? "" : "SPEC")
       ->required()
@@ -129,11 +130,11 @@ void InputOptions::add_to(CLI::App& command, Naming naming) {
   add_names(command, *this);
   command
       .add_flag("--normalize-features", read.normalize_features,
-                "Scale each feature row to a sum of absolute values of 1")
+                "Scale each feature row so that its absolute values sum to 1")
       ->group(kGroup);
   command
       .add_flag("--allow-outside-paths", read.allow_outside_paths,
-                "Trust a metadata.yaml whose paths are absolute or have '..'")
+                "Trust a metadata.yaml with paths that are absolute or contain '..'")
       ->group(kGroup);
   add_files(command, *this);
 }

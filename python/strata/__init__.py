@@ -34,9 +34,8 @@ from strata.loaders import NeighborLoader, NodeLoader
 from strata.objects import from_dgl, from_networkx, from_pyg, save
 from strata.partitioning import convert, info, partition, repartition, verify
 from strata.recording import GraphedStep, StepCounts, graphed
-from strata.reports import report
 from strata.sm_split import SmSplit
-from strata.training import Scores, TrainResult, plan, train
+from strata.training import Scores, TrainResult, plan, report, train
 from strata.unified_tensor import (
     UnifiedTensor,
     enable_unified_device,
@@ -107,7 +106,7 @@ if not TYPE_CHECKING:
             "Data": "it is PyG's: strata.from_pyg(data) makes a graph of it",
             "NeighborSampler": "NodeLoader gives batch.adjs as PyG's older NeighborSampler does; strata.dgl has DGL's",
             "evaluate": "`strata-train evaluate RUN --graph PARTS` scores a trained model; TrainResult has its scores",
-            "predict": "`strata-train predict RUN --graph PARTS` writes logits, and so does strata.train(predictions=FILE)",
+            "predict": "`strata-train predict RUN --graph PARTS` writes logits",
         }
         | dict.fromkeys(("LinkNeighborLoader", "LinkLoader", "EdgeDataLoader", "RandomLinkSplit"), _LINKS)
         | dict.fromkeys(("HeteroData", "HGTLoader"), _TYPES)

@@ -18,17 +18,17 @@ from strata._torch import require_torch
 if TYPE_CHECKING:
     import torch
 
+    from strata.reports.page import Page
+
 
 # As `strata-train --help all` lists them; editors and help() show them as the arguments of train().
 _OPTIONS = """
-    graph output overwrite resume init_from predictions normalize_features feature_format verify_parts start_early model
-    aggregate hidden heads residual fanouts sampler inductive replace labor_dependent sampler_device dropout
-    input_dropout attention_dropout batch_size global_batch_size epochs lr weight_decay optimizer lr_schedule
-    warmup_steps lr_step_size lr_gamma clip_grad loss label_smoothing class_weights accumulate on_nan seed seeds
-    checkpoint_every cuda_graph pipeline sm_split precision tf32 eval_every eval_fanouts metric patience plan_only
-    cluster device ranks_per_machine gpu_memory placement presample host_gather host_threads loader_threads
-    replicate_graph neighbor_exchange row_exchange row_exchange_precision batches_in_flight halo_cache watchdog trace
-    report log_every log_level verbose progress color
+    graph output overwrite resume init_from start_early model aggregate hidden heads residual fanouts sampler inductive
+    replace dropout input_dropout attention_dropout batch_size global_batch_size epochs lr weight_decay optimizer
+    lr_schedule warmup_steps clip_grad loss label_smoothing class_weights accumulate seed checkpoint_every cuda_graph
+    sm_split precision eval_every eval_fanouts metric patience device ranks_per_machine gpu_memory placement host_gather
+    replicate_graph exchange row_exchange_precision halo_cache watchdog trace log_every log_level progress
+    feature_format sampler_device pipeline seeds on_nan
 """.split()
 
 
@@ -119,13 +119,25 @@ train.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
 
 
 def plan(**options: Any) -> dict[str, Any]:
-    """What a run with these options would need and how fast it would be: `strata-train --plan-only json`. Collective.
+    """What a run with these options would need and how fast it would be: `strata-plan --json`. Collective.
 
     Args:
         options: those of train(), and cluster="machines=16,gpus=8,..." for machines that are not here.
     """
     record: dict[str, Any] = json.loads(_run("plan", options)["records"])
     return record
+
+
+def report(*runs: str | os.PathLike[str], output: str | os.PathLike[str] | None = None) -> Page:
+    """A page about one run of strata-train, about several side by side, or about a partition; a notebook shows it.
+
+    Args:
+        runs: folders of runs, such as "runs/last"; they may still train. Or the facts about a partition, "parts.html.json".
+        output: a file to write the page to, too.
+    """
+    from strata import reports
+
+    return reports.report(*runs, output=output)
 
 
 def _run(function: str, options: dict[str, Any]) -> dict[str, Any]:

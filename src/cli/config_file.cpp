@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "config_file.hpp"
+#include "strata/cli/config_file.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -11,6 +11,7 @@
 #include <iterator>
 #include <system_error>
 
+#include "hints.hpp"
 #include "strata/util/format.hpp"
 
 namespace strata::cli {
@@ -123,17 +124,14 @@ class Reader {
       refuse(key.source(), fmt::format("{} is a group of options", key.str()),
              fmt::format("Write [{}] in a line of its own, and the group's options below.", key.str()));
     }
+    const std::string hint = hint_for_option(key.str());
     refuse(key.source(), fmt::format("unknown option {}", key.str()),
-           did_you_mean(key.str(), options_.names()) + "strata-train --help lists all options.");
+           (hint.empty() ? did_you_mean(key.str(), options_.names()) : hint + " ") +
+               "strata-train --help all lists all options.");
   }
 
   void settle() {
     const auto is_given = [this](std::string_view name) { return given_at_.contains(std::string(name)); };
-    try {
-      train::settle_tf32(settings_, is_given, "");
-    } catch (const InputError& error) {
-      throw InputError(fmt::format("{}: {}", given_at_.at("tf32"), error.what()), error.remedy());
-    }
     try {
       train::settle_resume(settings_, is_given, "");
     } catch (const InputError& error) {

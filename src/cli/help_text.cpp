@@ -25,6 +25,37 @@ constexpr const char* kUsage =
     "  strata-partition build --input npy:DIR --parts 2 --output parts\n"
     "  mpirun -n 2 {0} --graph parts --model sage --fanouts 15,10,5\n";
 
+constexpr const char* kPlanUsage =
+    "{0} --graph PARTS [OPTION...]     says what a training run would need and how fast it would be\n"
+    "\n"
+    "The options are those of strata-train. Nothing is trained.\n"
+    "\n"
+    "  mpirun -n 16 {0} --graph parts --model sage\n"
+    "  {0} --graph parts --model sage --cluster machines=16,gpus=8,link=400Gbit/s\n";
+
+/// The options under their headings.
+std::string list_options(const options::OptionTable& table, bool all, int columns) {
+  std::string text, heading;
+  for (const Option& option : table.options()) {
+    if (!all && !option.is_common) continue;
+    if (option.heading != heading)
+      text += all && !option.table.empty()
+                  ? fmt::format("\n{} ([{}] in a file)\n", option.heading, option.table)
+                  : fmt::format("\n{}\n", option.heading);
+    heading = option.heading;
+    text += describe_option(option, columns);
+  }
+  return text;
+}
+
+std::string about_help(int columns) {
+  return "\n" +
+         wrapped(
+             "--config FILE reads options from a TOML file, --version shows the version (--version all "
+             "also those of the libraries), and --help all lists every option.",
+             0, std::max(columns, kLeast));
+}
+
 }  // namespace
 
 std::string describe_option(const Option& option, int columns) {
@@ -43,21 +74,13 @@ std::string describe_option(const Option& option, int columns) {
 }
 
 std::string train_help(const std::string& program, const options::OptionTable& table, bool all, int columns) {
-  std::string text = fmt::format(kUsage, program), heading;
-  for (const Option& option : table.options()) {
-    if (!all && !option.is_common) continue;
-    if (option.heading != heading)
-      text += all ? fmt::format("\n{} ([{}] in a file)\n", option.heading, option.table)
-                  : fmt::format("\n{}\n", option.heading);
-    heading = option.heading;
-    text += describe_option(option, columns);
-  }
-  text += "\n";
-  text += wrapped(
-      "--config FILE reads options from a TOML file, --version tells the version (with --verbose that of "
-      "libraries, too), and --help all lists every option.",
-      0, std::max(columns, kLeast));
-  return text;
+  return fmt::format(kUsage, program) + list_options(table, all, columns) + about_help(columns);
+}
+
+std::string plan_help(const std::string& program, const options::OptionTable& own,
+                      const options::OptionTable& table, bool all, int columns) {
+  return fmt::format(kPlanUsage, program) + list_options(own, all, columns) +
+         list_options(table, all, columns) + about_help(columns);
 }
 
 }  // namespace strata::cli

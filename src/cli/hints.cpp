@@ -22,10 +22,13 @@ constexpr std::string_view kRate = "Did you mean --lr?";
 constexpr std::string_view kEpochs = "Did you mean --epochs?";
 constexpr std::string_view kGraph =
     "Did you mean --graph? It takes the directory that strata-partition build wrote.";
-constexpr std::string_view kRanks = "Each rank computes on one GPU: mpirun -n 4 strata-train ... takes four.";
+constexpr std::string_view kRanks = "Each rank computes on one GPU: mpirun -n 4 strata-train ... uses four.";
 constexpr std::string_view kOutput = "Did you mean --output?";
-constexpr std::string_view kThreads = "Did you mean --loader-threads?";
-constexpr std::string_view kReport = "strata-report writes it, from the folder of a run.";
+constexpr std::string_view kThreads = "The cores of a rank decide how many threads load batches.";
+constexpr std::string_view kMeasured = "A run measures the best number itself.";
+constexpr std::string_view kPlan = "strata-plan (in Python strata.plan) says what a run would need.";
+constexpr std::string_view kStep = "Did you mean --lr-schedule step:UPDATES:FACTOR, such as step:1000:0.1?";
+constexpr std::string_view kReport = "strata-report RUN writes it, from the folder of a run.";
 
 constexpr auto kOptionHints = std::to_array<OptionHint>({
     {"num-layers", kLayers},
@@ -42,6 +45,7 @@ constexpr auto kOptionHints = std::to_array<OptionHint>({
     {"n-epochs", kEpochs},
     {"max-epochs", kEpochs},
     {"tensorboard", kReport},
+    {"report", kReport},
     {"mllog", kReport},
     {"wd", "Did you mean --weight-decay?"},
     {"bs", "Did you mean --batch-size?"},
@@ -72,10 +76,27 @@ constexpr auto kOptionHints = std::to_array<OptionHint>({
     {"m", "Did you mean --model?"},
     {"e", kEpochs},
     {"o", kOutput},
-    {"v", "Did you mean --version, or --verbose?"},
+    {"v", "Did you mean --version, or --log-level debug?"},
+    {"verbose", "Did you mean --log-level debug, or --version all?"},
+    {"color", "NO_COLOR=1 in the environment turns colors off, CLICOLOR_FORCE=1 turns them on."},
+    {"tf32", "Did you mean --precision tf32?"},
+    {"predictions", "strata-train predict RUN writes the logits of a trained model."},
+    {"normalize-features", "strata-partition build has --normalize-features."},
+    {"verify-parts", "All that is read of parts is verified."},
+    {"labor-dependent", "Did you mean --sampler labor-dependent?"},
+    {"lr-step-size", kStep},
+    {"lr-gamma", kStep},
+    {"host-threads", kThreads},
+    {"loader-threads", kThreads},
+    {"presample", kMeasured},
+    {"batches-in-flight", kMeasured},
+    {"plan-only", kPlan},
+    {"cluster", kPlan},
+    {"neighbor-exchange", "Did you mean --exchange?"},
+    {"row-exchange", "Did you mean --exchange?"},
 });
 
-/// Words in the place of a command, or of what other programs have as one.
+/// Words that stand where a command could, or that are commands of other programs.
 constexpr auto kWordHints = std::to_array<OptionHint>({
     {"train", "Leave it out: strata-train --graph parts trains."},
     {"build",

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "command_line.hpp"
-#include "config_file.hpp"
 #include "help_text.hpp"
 #include "named_options.hpp"
+#include "strata/cli/config_file.hpp"
 #include "strata/train/train_options.hpp"
 #include "strata/train/versions.hpp"
 #include "strata/util/build_version.hpp"
@@ -33,27 +33,38 @@ using train::Provenance;
 
 constexpr const char* kConfigFile = "config.toml";
 
-/// What the first word of the command line asks for.
-enum class Purpose { train, predict, evaluate };
+/// The word that asks for a use of a trained model.
+std::string_view name_of(Purpose purpose) { return purpose == Purpose::predict ? "predict" : "evaluate"; }
 
-std::string_view name_of(Purpose purpose) {
-  return purpose == Purpose::predict ? "predict" : purpose == Purpose::evaluate ? "evaluate" : "train";
-}
+bool uses_model(Purpose purpose) { return purpose == Purpose::predict || purpose == Purpose::evaluate; }
 
 /// The options of a use of a trained model: where and how it is computed. The model's own come from its run.
 bool is_for_inference(const Option& option) {
   return option.table == "machines" || option.table == "log"
-             ? option.name != "trace" && option.name != "log-every" && option.name != "report"
-             : option.name == "graph" || option.name == "verify-parts";
+             ? option.name != "trace" && option.name != "log-every"
+             : option.name == "graph";
 }
 
-/// The table of what predict and evaluate take besides.
+/// Options of predict that no other purpose has.
 void add_inference_options(options::OptionTable& table, train::InferenceRequest& request, Purpose purpose) {
   if (purpose != Purpose::predict) return;
   table.group("Predictions", "predictions");
-  table.add("output", request.logits, "File for the logits: .npy, or .csv with the nodes' ids").common();
-  table.add("nodes", request.nodes, "Only these nodes, in this order: a .npy file of ids").common();
-  table.add("split", request.split, "Only the nodes of this split, in order of their ids").common();
+  table.add("output", request.logits, "File for the logits: .npy, or .csv, which also has the nodes' ids")
+      .common();
+  table.add("nodes", request.nodes, "Write only these nodes, in this order: a .npy file of ids").common();
+  table.add("split", request.split, "Write only the nodes of this split, in order of their ids").common();
+}
+
+/// Options of strata-plan that training does not have.
+void add_plan_options(options::OptionTable& table, train::PlanRequest& request, Purpose purpose) {
+  if (purpose != Purpose::plan) return;
+  table.group("Planning", "");
+  table
+      .add("cluster", request.cluster,
+           "Plan for these machines instead of those at hand: machines=16,gpus=8,link=400Gbit/s,... "
+           "(docs/clusters.md has all keys)")
+      .common();
+  table.add("json", request.json, "Print the plan as one line of JSON instead of tables").common();
 }
 
 /// Calls train::validate(), and adds the places of the file's options that the error mentions.
@@ -115,39 +126,45 @@ void check_seeds(std::vector<std::uint64_t> seeds) {
 struct Command::State {
   std::vector<std::string> words;
   std::string own_model;
-  Purpose purpose = Purpose::train;
+  Purpose purpose;
   train::TrainSettings defaults;
   options::OptionTable table = train::train_options(defaults);
   std::string config_path;
   options::OptionTable config_table;
   train::InferenceRequest request;
-  options::OptionTable request_table;
+  train::PlanRequest plan;
+  options::OptionTable request_table;  ///< bound to the two requests
   std::unique_ptr<GivenOptions> given;
   std::string origin = Provenance::kCommandLine;  ///< of what was given
   std::string text;
 
-  State(std::vector<NamedOption> options, const std::string& caller) : words{caller}, origin(caller) {
+  State(std::vector<NamedOption> options, const std::string& caller, Purpose wanted)
+      : words{caller}, purpose(wanted), origin(caller) {
+    add_plan_options(request_table, plan, purpose);
     add_configuration();
     given = std::make_unique<NamedOptions>(
-        std::move(options), std::vector<const options::OptionTable*>{&table, &config_table}, caller);
+        std::move(options), std::vector<const options::OptionTable*>{&table, &config_table, &request_table},
+        caller);
     given->apply(config_table);
+    given->apply(request_table);
   }
 
-  State(int argc, const char* const* argv, const std::string& own_model)
-      : words(argv, argv + argc), own_model(own_model) {
+  State(int argc, const char* const* argv, const std::string& own_model, Purpose wanted)
+      : words(argv, argv + argc), own_model(own_model), purpose(wanted) {
     for (int i = 1; i < argc; ++i) require_utf8(argv[i], fmt::format("argument {}", i));  // records are JSON
     for (std::string& word : words) word = expand_home_in_word(std::move(word));
-    if (argc > 1)
-      purpose = words[1] == "predict"    ? Purpose::predict
-                : words[1] == "evaluate" ? Purpose::evaluate
-                                         : Purpose::train;
+    if (argc > 1 && purpose == Purpose::train) {
+      if (words[1] == "predict") purpose = Purpose::predict;
+      if (words[1] == "evaluate") purpose = Purpose::evaluate;
+    }
     add_inference_options(request_table, request, purpose);
+    add_plan_options(request_table, plan, purpose);
     add_configuration();
     if (asks_for_text()) return;
-    if (purpose == Purpose::train)
-      split_training();
-    else
+    if (uses_model(purpose))
       split_inference();
+    else
+      split_training();
   }
 
   void add_configuration() {
@@ -157,9 +174,9 @@ struct Command::State {
 
   bool asks_for_text() {
     for (std::size_t i = 1; i < words.size(); ++i) {
-      if (words[i] == "--version") text = version();
-      if (words[i] == "--help" || words[i] == "-h")
-        text = help(i + 1 < words.size() && words[i + 1] == "all");
+      const bool all = i + 1 < words.size() && words[i + 1] == "all";
+      if (words[i] == "--version") text = version(all);
+      if (words[i] == "--help" || words[i] == "-h") text = help(all);
       if (!text.empty()) return true;
     }
     return false;
@@ -168,11 +185,13 @@ struct Command::State {
   /// As it was called, without its folder.
   std::string program() const { return fs::path(words.front()).filename().string(); }
 
-  /// A line; with --verbose, what it was built with besides.
-  std::string version() const {
-    std::string result = own_model.empty() ? "strata-train " : program() + ", with Strata ";
+  /// One line; if all is wanted, also one for each library that it was built with.
+  std::string version(bool all) const {
+    std::string result = !own_model.empty()         ? program() + ", with Strata "
+                         : purpose == Purpose::plan ? "strata-plan "
+                                                    : "strata-train ";
     result += build_version() + '\n';
-    if (std::ranges::find(words, "--verbose") != words.end())
+    if (all)
       for (const std::string& library : train::library_versions()) result += "  " + library + '\n';
     return result;
   }
@@ -181,6 +200,7 @@ struct Command::State {
     constexpr int kUsual = 80, kMost = 120;
     const int columns = std::min(terminal_columns(kUsual), kMost);
     if (purpose == Purpose::train) return train_help(program(), table, all, columns);
+    if (purpose == Purpose::plan) return plan_help(program(), request_table, table, all, columns);
     std::string result = purpose == Purpose::predict
                              ? " predict RUN --graph PARTS [--split test] --output logits.npy\n\n"
                                "Writes the logits that a trained model gives the nodes of a graph.\n\n"
@@ -197,10 +217,11 @@ struct Command::State {
     std::vector<const char*> argv;
     for (const std::string& word : words) argv.push_back(word.c_str());
     auto line = std::make_unique<CommandLine>();
-    for (const Option& option : table.options()) line->add(option);
-    line->add(config_table.options().front());
+    for (const auto* known : {&table, &request_table, &config_table})
+      for (const Option& option : known->options()) line->add(option);
     line->parse(static_cast<int>(argv.size()), argv.data());
     line->apply(config_table);
+    line->apply(request_table);
     given = std::move(line);
   }
 
@@ -235,7 +256,7 @@ struct Command::State {
 
   /// The folder of the run whose options count; empty: none.
   std::string run_folder() const {
-    if (purpose != Purpose::train) return folder_of_run(request.run);
+    if (uses_model(purpose)) return folder_of_run(request.run);
     options::FlagOrText::Value resume;
     std::string output;
     options::OptionTable both;
@@ -249,8 +270,7 @@ struct Command::State {
     const std::string run_file = run_folder() + "/" + kConfigFile;
     ConfigFile run;
     if (run_options) run = parse_config_file(*run_options, run_file);
-    return purpose == Purpose::train ? complete_training(run, run_file)
-                                     : complete_inference(run, !run_options);
+    return uses_model(purpose) ? complete_inference(run, !run_options) : complete_training(run, run_file);
   }
 
   ParsedOptions complete_training(const ConfigFile& run, const std::string& run_file) const {
@@ -260,7 +280,6 @@ struct Command::State {
     const options::OptionTable target = train::train_options(settings);
     given->apply(target);
     const auto is_given = [&](std::string_view name) { return given->has(name); };
-    train::settle_tf32(settings, is_given, given->dashes());
     train::settle_resume(settings, is_given, given->dashes());
     train::TrainConfig& config = settings.config;
     const bool is_call = given->dashes().empty();
@@ -283,28 +302,16 @@ struct Command::State {
     if (!settings.seeds.empty() && config.resume)
       throw InputError("--seeds contradicts --resume", "Resume one run: --resume OUTPUT/seed-N.");
     validate(config, file, *given);
-    return {.config = config,
-            .inference = {},
-            .plan = plan_request(settings, given_by.contains("cluster")),
-            .seeds = settings.seeds,
-            .text = {}};
+    return {.config = config, .inference = {}, .plan = plan_request(), .seeds = settings.seeds, .text = {}};
   }
 
-  static std::optional<train::PlanRequest> plan_request(const train::TrainSettings& settings,
-                                                        bool has_cluster) {
-    const options::FlagOrText::Value& plan = settings.plan;
-    if (!plan.on && has_cluster)
-      throw InputError("--cluster has no effect without --plan-only",
-                       "Leave --cluster out, or give --plan-only.");
-    if (!plan.on) return std::nullopt;
-    if (has_cluster && settings.cluster.empty())
+  std::optional<train::PlanRequest> plan_request() const {
+    if (purpose != Purpose::plan) return std::nullopt;
+    if (given->has("cluster") && plan.cluster.empty())
       throw InputError("--cluster: there is nothing in it",
                        "Say what machines there are, such as machines=2,gpus=8, or leave --cluster out for "
                        "the machines at hand.");
-    if (!plan.text.empty() && plan.text != "json")
-      throw InputError(fmt::format("--plan-only {}: the plan is told in tables or as json", plan.text),
-                       "Give --plan-only, or --plan-only json.");
-    return train::PlanRequest{.cluster = settings.cluster, .json = !plan.text.empty()};
+    return plan;
   }
 
   ParsedOptions complete_inference(const ConfigFile& run, bool is_missing) const {
@@ -331,7 +338,7 @@ struct Command::State {
     if (purpose == Purpose::predict && wanted.logits.empty())
       throw InputError(
           "--output is missing: predict writes logits into a file",
-          fmt::format("Give --output logits.npy; {} evaluate {} tells scores.", program(), request.run));
+          fmt::format("Give --output logits.npy; {} evaluate {} reports scores.", program(), request.run));
     train::TrainConfig& config = settings.config;
     if (config.log_level == LogLevel::off) config.progress = ProgressStyle::off;
     train::validate(config);
@@ -339,10 +346,10 @@ struct Command::State {
   }
 };
 
-Command::Command(int argc, const char* const* argv, const std::string& own_model)
-    : state_(std::make_unique<State>(argc, argv, own_model)) {}
-Command::Command(std::vector<NamedOption> options, const std::string& caller)
-    : state_(std::make_unique<State>(std::move(options), caller)) {}
+Command::Command(int argc, const char* const* argv, const std::string& own_model, Purpose purpose)
+    : state_(std::make_unique<State>(argc, argv, own_model, purpose)) {}
+Command::Command(std::vector<NamedOption> options, const std::string& caller, Purpose purpose)
+    : state_(std::make_unique<State>(std::move(options), caller, purpose)) {}
 Command::~Command() = default;
 Command::Command(Command&&) noexcept = default;
 Command& Command::operator=(Command&&) noexcept = default;

@@ -10,9 +10,9 @@
 #include <thread>
 
 #include "agree.hpp"
-#include "failure.hpp"
 #include "process_settings.hpp"
 #include "runs.hpp"
+#include "strata/cli/failure.hpp"
 #include "strata/cli/options.hpp"
 #include "strata/comm/communicator.hpp"
 #include "strata/comm/farewell.hpp"
@@ -46,7 +46,7 @@ int run_program(int argc, char** argv, const Program& program) try {
   prepare_process();
   const KeptMemory memory;
   set_environment();
-  const Asked words = Asked::of([&] { return Command(argc, argv, program.own_model); });
+  const Asked words = Asked::of([&] { return Command(argc, argv, program.own_model, program.purpose); });
   if (words.command && !words.command->text().empty()) {
     if (comm::rank_of_launcher() == 0) fmt::print("{}", words.command->text());
     return 0;

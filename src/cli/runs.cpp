@@ -4,9 +4,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <filesystem>
 
-#include "report_page.hpp"
 #include "strata/train/trainer.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
@@ -15,8 +13,6 @@
 
 namespace strata::cli {
 namespace {
-
-namespace fs = std::filesystem;
 
 int code_of(bool stopped) { return static_cast<int>(stopped ? ExitCode::stopped : ExitCode::ok); }
 
@@ -54,26 +50,10 @@ int train_seeds(const ParsedOptions& options, const comm::World& world, train::S
     config.seed = seed;
     config.output = parent + "/seed-" + std::to_string(seed);
     results.push_back(train::train(config, world, stop, make_model));
-    if (results.back().stopped) {
-      if (config.report && world.rank() == 0) report_run(results.back().folder, true);
-      return code_of(true);
-    }
+    if (results.back().stopped) return code_of(true);
   }
-  if (world.rank() > 0) return code_of(false);
-  tell(table_of(results, options.seeds, config.metric));
-  if (config.report) {
-    std::vector<std::string> folders;
-    for (const train::TrainResult& result : results) folders.push_back(result.folder);
-    write_report_page(folders, fs::path(parent) / kReportPage);
-  }
+  if (world.rank() == 0) tell(table_of(results, options.seeds, config.metric));
   return code_of(false);
-}
-
-int train_once(const train::TrainConfig& config, const comm::World& world, train::StopListener& stop,
-               const train::ModelFactory& make_model) {
-  const train::TrainResult result = train::train(config, world, stop, make_model);
-  if (config.report && world.rank() == 0) report_run(result.folder, result.stopped);
-  return code_of(result.stopped);
 }
 
 int use_model(const ParsedOptions& options, const comm::World& world, train::StopListener& stop,
@@ -102,7 +82,7 @@ int use_model(const ParsedOptions& options, const comm::World& world, train::Sto
 int execute(const ParsedOptions& options, const comm::World& world, train::StopListener& stop,
             const train::ModelFactory& make_model) {
   const train::TrainConfig& config = *options.config;
-  init_log(world.size() > 1 ? fmt::format("rank {}", world.rank()) : "", config.log_level, config.color);
+  init_log(world.size() > 1 ? fmt::format("rank {}", world.rank()) : "", config.log_level);
   choose_progress(config.progress);
   if (options.plan) {
     const train::RunPlan plan = train::plan_run(config, options.plan->cluster, world);
@@ -111,7 +91,7 @@ int execute(const ParsedOptions& options, const comm::World& world, train::StopL
   }
   if (options.inference) return use_model(options, world, stop, make_model);
   if (!options.seeds.empty()) return train_seeds(options, world, stop, make_model);
-  return train_once(config, world, stop, make_model);
+  return code_of(train::train(config, world, stop, make_model).stopped);
 }
 
 }  // namespace strata::cli

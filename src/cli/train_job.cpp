@@ -11,7 +11,6 @@
 
 #include "agree.hpp"
 #include "process_settings.hpp"
-#include "report_page.hpp"
 #include "strata/train/planning.hpp"
 #include "strata/train/stop_listener.hpp"
 #include "strata/train/trainer.hpp"
@@ -60,7 +59,7 @@ class RunLog {
  public:
   RunLog(const train::TrainConfig& config, const comm::World& world, LogLevel terminal) {
     const bool given = config.provenance.given_by.contains("log-level");
-    init_log(world.size() > 1 ? fmt::format("rank {}", world.rank()) : "", config.log_level, config.color,
+    init_log(world.size() > 1 ? fmt::format("rank {}", world.rank()) : "", config.log_level,
              given ? config.log_level : terminal);
   }
   ~RunLog() { spdlog::set_default_logger(before_); }
@@ -75,9 +74,6 @@ void refuse_what_trains_not_once(const ParsedOptions& options, const TrainJob::S
   if (!options.seeds.empty())
     throw InputError(fmt::format("{}() trains once, and seeds are for several runs", setup.caller),
                      "Call it once with each seed: seed=0, seed=1.");
-  if (options.plan && !setup.plan_only)
-    throw InputError(fmt::format("plan_only has no effect on {}()", setup.caller),
-                     "Call strata.plan() with the same options.");
 }
 
 }  // namespace
@@ -85,7 +81,9 @@ void refuse_what_trains_not_once(const ParsedOptions& options, const TrainJob::S
 struct TrainJob::State {
   State(std::vector<NamedOption> options, Setup s)
       : setup(std::move(s)),
-        asked(Asked::of([&] { return Command(std::move(options), setup.caller); })),
+        asked(Asked::of([&] {
+          return Command(std::move(options), setup.caller, setup.plan_only ? Purpose::plan : Purpose::train);
+        })),
         stop(train::StopListener::ByHand{}) {}
 
   Setup setup;
@@ -104,8 +102,6 @@ struct TrainJob::State {
     if (options.plan) return plan(options, world);
     choose_progress(options.config->progress);
     Outcome outcome{.result = train::train(*options.config, world, stop), .records = {}};
-    if (options.config->report && world.rank() == 0)
-      report_run(outcome.result.folder, outcome.result.stopped);
     world.communicator().together([&] {
       if (world.rank() == 0) outcome.records = read_file(outcome.result.folder + "/metrics.jsonl");
     });
@@ -124,7 +120,6 @@ struct TrainJob::State {
 void prepare_process() { set_environment(); }
 
 TrainJob::TrainJob(std::vector<NamedOption> options, Setup setup) {
-  if (setup.plan_only) options.push_back({.name = "plan_only", .value = {std::string("json")}});
   state_ = std::make_shared<State>(std::move(options), std::move(setup));
   state_->work.emplace([state = state_] { return state->run(); });
 }

@@ -124,7 +124,7 @@ struct NodeLoader::State : GraphReader {
 
   /// Those that the steps are dealt to.
   const comm::Communicator& ranks() const {
-    return solo ? solo->communicator() : graph->runtime().communicator();
+    return solo ? *solo->ranks().world : graph->runtime().communicator();
   }
 
   std::span<const NodeId> epoch_nodes() {
@@ -134,9 +134,7 @@ struct NodeLoader::State : GraphReader {
 
   train::PipelineParts pipeline_parts() {
     Runtime& runtime = graph->runtime();
-    return {.world = &ranks(),
-            .topology = solo ? &solo->topology() : &runtime.topology(),
-            .machine = solo ? &solo->machine() : &runtime.machine(),
+    return {.ranks = solo ? solo->ranks() : runtime.ranks(),
             .graph = &graph->stored(),
             .sample_pool = &runtime.sample_pool(),
             .gather_pool = &runtime.gather_pool()};

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "strata/comm/machine.hpp"
 #include "strata/loader/runtime.hpp"
 
 namespace strata::loader {
@@ -13,9 +12,7 @@ class Solo {
   Solo(const Solo&) = delete;
   Solo& operator=(const Solo&) = delete;
 
-  const comm::Communicator& communicator() const { return world_.communicator(); }
-  const comm::Topology& topology() const { return topology_; }
-  const comm::Machine& machine() const { return machine_; }
+  comm::Ranks ranks() const { return {&world_.communicator(), &topology_, &machine_}; }
   void close() { machine_.close(); }
 
  private:

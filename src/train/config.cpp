@@ -14,7 +14,6 @@
 namespace strata::train {
 namespace {
 
-constexpr int kMaxHostThreads = 1024;
 constexpr int kMaxFanout = 1 << 30;                                    // because 1 is added to it
 constexpr std::int64_t kMaxWidth = 1 << 20;                            // a square matrix of it has 4 TiB
 constexpr Count kMaxSeeds = std::numeric_limits<std::int32_t>::max();  // of a batch: local ids are 32-bit
@@ -54,13 +53,12 @@ void check_choices(const TrainConfig& c) {
   check_choice(c.sampler, "--sampler");
   check_choice(c.sampler_device, "--sampler-device");
   check_choice(c.optimizer, "--optimizer");
-  check_choice(c.lr_schedule, "--lr-schedule");
+  check_choice(c.lr_schedule.kind, "--lr-schedule");
   check_choice(c.loss, "--loss");
   check_choice(c.on_nan, "--on-nan");
   check_choice(c.topology.compute, "--device");
   check_choice(c.host_gather, "--host-gather");
-  check_choice(c.neighbor_exchange, "--neighbor-exchange");
-  check_choice(c.row_exchange, "--row-exchange");
+  check_choice(c.exchange, "--exchange");
   check_choice(c.row_exchange_precision, "--row-exchange-precision");
   check_choice(c.replicate_graph, "--replicate-graph");
   check_choice(c.feature_format, "--feature-format");
@@ -87,13 +85,13 @@ void check_heads(const TrainConfig& c) {
 }
 
 /// Messages from GPU to GPU have one size for all batches, which the fanouts must bound.
-void check_neighbor_exchange(const TrainConfig& c) {
-  if (c.neighbor_exchange != Transport::nccl) return;
+void check_exchange(const TrainConfig& c) {
+  if (c.exchange != Transport::nccl) return;
   const auto refuse_if = [](bool contradicts, const std::string& option, const std::string& why) {
-    require(!contradicts, fmt::format("--neighbor-exchange nccl contradicts {}: {}", option, why),
-            "Leave one of the two out; --neighbor-exchange auto takes nccl where it can be.");
+    require(!contradicts, fmt::format("--exchange nccl contradicts {}: {}", option, why),
+            "Leave one of the two out; --exchange auto takes nccl where it is possible.");
   };
-  refuse_if(c.sampler == sampling::Method::labor, "--sampler labor",
+  refuse_if(c.sampling_method() == sampling::Method::labor, "--sampler labor",
             "how many neighbors LABOR takes of a node has no bound");
   for (const int fanout : c.fanouts)
     refuse_if(fanout < 0, fmt::format("the fanout {} of --fanouts", fanout),
@@ -128,9 +126,6 @@ void check_effects(const TrainConfig& c) {
   has_effect(gat, "heads", c.heads != defaults.heads, "--model gat");
   has_effect(gat, "residual", c.residual, "--model gat");
   has_effect(gat, "attention-dropout", c.attention_dropout != 0, "--model gat");
-  const bool stepped = c.lr_schedule == ScheduleKind::step;
-  has_effect(stepped, "lr-gamma", c.lr_gamma != defaults.lr_gamma, "--lr-schedule step");
-  has_effect(stepped, "lr-step-size", c.lr_step_size != defaults.lr_step_size, "--lr-schedule step");
 }
 
 }  // namespace
@@ -148,17 +143,10 @@ void validate(const TrainConfig& c) {
   require(c.eval_fanouts.empty() || c.eval_fanouts.size() == c.fanouts.size(),
           fmt::format("--eval-fanouts has {} entries, --fanouts {}", c.eval_fanouts.size(), c.fanouts.size()),
           "Both need one fanout per layer.");
-  require(c.eval_fanouts.empty() || c.predictions.empty(), "--predictions contradicts --eval-fanouts",
-          "Predictions are exact; leave --eval-fanouts out.");
-  require(c.predictions.empty() || c.predictions.ends_with(".npy") || c.predictions.ends_with(".csv"),
-          fmt::format("--predictions {}: the name ends neither with .npy nor with .csv", c.predictions),
-          "Give logits.npy for NumPy, or logits.csv for text.");
   require(!c.overwrite || !c.resume, "--overwrite contradicts --resume",
           "Either replace the run, or continue it.");
-  require(!c.replace || c.sampler != sampling::Method::labor, "--replace contradicts --sampler labor",
-          "LABOR samples without replacement; leave --replace out.");
-  require(!c.labor_dependent || c.sampler == sampling::Method::labor,
-          "--labor-dependent is for --sampler labor only", "Leave it out, or sample with LABOR.");
+  require(!c.replace || c.sampling_method() != sampling::Method::labor,
+          "--replace contradicts --sampler labor", "LABOR samples without replacement; leave --replace out.");
   require(c.hidden > 0, fmt::format("--hidden: {} is not positive", c.hidden), "Give a width such as 256.");
   require(c.hidden <= kMaxWidth, fmt::format("--hidden: {} is more than {}", c.hidden, kMaxWidth),
           "Give a width such as 256.");
@@ -177,10 +165,12 @@ void validate(const TrainConfig& c) {
           fmt::format("--weight-decay: {} is no decay", c.weight_decay), "Give a finite number, 0 or more.");
   require(c.warmup_steps >= 0, fmt::format("--warmup-steps: {} is negative", c.warmup_steps),
           "Give 0 or more.");
-  require(c.lr_step_size > 0, fmt::format("--lr-step-size: {} is not positive", c.lr_step_size),
-          "Give a number of updates such as 1000.");
-  require(c.lr_gamma > 0 && c.lr_gamma <= 1, fmt::format("--lr-gamma: {} is not in (0, 1]", c.lr_gamma),
-          "Give a factor such as 0.1.");
+  require(c.lr_schedule.step_size > 0,
+          fmt::format("--lr-schedule: {} updates per step are not positive", c.lr_schedule.step_size),
+          "Give a number of updates and a factor, such as step:1000:0.1.");
+  require(c.lr_schedule.gamma > 0 && c.lr_schedule.gamma <= 1,
+          fmt::format("--lr-schedule: the factor {} is not in (0, 1]", c.lr_schedule.gamma),
+          "Give a number of updates and a factor, such as step:1000:0.1.");
   require(std::isfinite(c.clip_grad) && c.clip_grad >= 0,
           fmt::format("--clip-grad: {} is no norm", c.clip_grad),
           "Give a norm such as 1, or 0 for no limit.");
@@ -210,30 +200,14 @@ void validate(const TrainConfig& c) {
   require(parse_sm_split(c.sm_split).kind != SmSplitRequest::Kind::given || c.pipeline,
           fmt::format("--sm-split {} contradicts --pipeline off", c.sm_split),
           "One stage runs at a time and has all SMs; leave one of the two out.");
-  require(c.host_threads >= 0 && c.host_threads <= kMaxHostThreads,
-          fmt::format("--host-threads: {} is not in 0 to {}", c.host_threads, kMaxHostThreads),
-          "Give a number below that of the rank's cores, or 0 for three quarters of them.");
-  require(c.loader_threads >= 0, fmt::format("--loader-threads: {} is negative", c.loader_threads),
-          "Give a number of threads, or 0 to have it measured.");
   require(c.gpu_memory_bytes >= 0, fmt::format("--gpu-memory: {} is negative", c.gpu_memory_bytes),
           "Give an amount of memory, or 0 for what training leaves.");
   require(c.halo_cache_bytes >= 0 || c.halo_cache_bytes == store::LoadOptions::kAutomatic,
           fmt::format("--halo-cache: {} is negative", c.halo_cache_bytes),
           "Give an amount of memory, 0 for none, or auto.");
-  require(c.batches_in_flight == TrainConfig::kAutomatic ||
-              (c.batches_in_flight >= 2 && c.batches_in_flight <= TrainConfig::kMostInFlight),
-          fmt::format("--batches-in-flight: {} is not in 2 to {}", c.batches_in_flight,
-                      TrainConfig::kMostInFlight),
-          "Give a number such as 4, or auto; --pipeline off works on one batch at a time.");
-  require(c.batches_in_flight == TrainConfig::kAutomatic || c.pipeline,
-          fmt::format("--batches-in-flight {} contradicts --pipeline off", c.batches_in_flight),
-          "One batch at a time is in work without overlap; leave one of the two out.");
-  require(c.presample >= 0 || c.presample == TrainConfig::kAutomatic,
-          fmt::format("--presample: {} is negative", c.presample),
-          "Give a number of batches, 0 for none, or auto.");
   require(c.topology.ranks_per_machine >= 0, "--ranks-per-machine is negative",
-          "Give 0 for one machine a host.");
-  check_neighbor_exchange(c);
+          "Give 0 to treat each host as one machine.");
+  check_exchange(c);
   check_cuda_graph(c);
   check_effects(c);
 }

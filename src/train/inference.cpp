@@ -153,8 +153,6 @@ TrainConfig inference_config(const TrainConfig& run) {
   config.fanouts = run.fanouts;
   config.sampler = run.sampler;
   config.replace = run.replace;
-  config.labor_dependent = run.labor_dependent;
-  config.normalize_features = run.normalize_features;
   config.feature_format = run.feature_format;
   config.loss = run.loss;
   config.metric = run.metric;

@@ -6,7 +6,6 @@
 
 #include <array>
 #include <chrono>
-#include <limits>
 
 #include "gpu_budget.hpp"
 #include "loading/presampler.hpp"
@@ -77,26 +76,22 @@ bool may_need_in_degrees(const TrainConfig& config) {
 store::Presampling presampling_of(RunContext& context, GraphUse use) {
   const TrainConfig& config = context.config;
   const bool shares = context.topology.num_machines() > 1 && use == GraphUse::training;
-  if (config.presample == 0 || !(context.device.is_cuda() || shares)) return {};
+  if (!context.device.is_cuda() && !shares) return {};
   // A few batches tell the heat of all but single rows. A papers100M-shaped graph has two seconds in all.
   constexpr Count kEnough = 64;
   constexpr std::chrono::seconds kTimeLimit{1};
   // Every one of them costs messages; their number must not depend on time.
   constexpr Count kEnoughShared = 16, kEnoughNodes = Count{1} << 23;
-  const bool automatic = config.presample == TrainConfig::kAutomatic;
-  constexpr Count kAny = std::numeric_limits<Count>::max();
-  store::Presampling presampling =
-      make_presampling({.machine = &context.machine,
-                        .pool = &context.sample_pool,
-                        .sampler = context.neighbor_choice(),
-                        .global_batch = context.global_batch,
-                        .seed = config.seed,
-                        .max_batches = automatic ? kEnough : config.presample,
-                        .time_limit = automatic ? kTimeLimit : std::chrono::seconds::max(),
-                        .max_shared_batches = automatic ? kEnoughShared : config.presample,
-                        .max_shared_nodes = automatic ? kEnoughNodes : kAny});
+  store::Presampling presampling = make_presampling({.machine = &context.machine,
+                                                     .pool = &context.sample_pool,
+                                                     .sampler = context.neighbor_choice(),
+                                                     .global_batch = context.global_batch,
+                                                     .seed = config.seed,
+                                                     .max_batches = kEnough,
+                                                     .time_limit = kTimeLimit,
+                                                     .max_shared_batches = kEnoughShared,
+                                                     .max_shared_nodes = kEnoughNodes});
   presampling.together = shares;
-  presampling.always = !automatic;
   return presampling;
 }
 
@@ -111,20 +106,17 @@ store::LoadOptions load_options(const Loading& loading, Count num_nodes, Count f
   RunContext& context = loading.context;
   const TrainConfig& config = context.config;
   const GpuBudget budget = gpu_budget(context, num_nodes, feature_cols);
-  return {.edge_weights = config.sampler == sampling::Method::weighted,
+  return {.edge_weights = config.sampling_method() == sampling::Method::weighted,
           .train_edges_only = config.inductive && loading.use == GraphUse::training,
           .in_degrees = may_need_in_degrees(config),
           .degrees_of_loops = !config.own_model.empty() || config.model != nn::ModelKind::gcn,
           .gpu_budget_bytes = budget.graph_bytes,
           .bytes_per_input_row = budget.bytes_per_input_row,
-          .row_normalize = config.normalize_features,
           .feature_format = config.feature_format,
           .placement = placement::parse_placement(config.placement),
           .batch = {.seeds = context.seeds_per_rank(), .fanouts = config.fanouts},
           .host_path = config.host_gather,
-          .host_threads = config.host_threads,
           .presampling = presampling_of(context, loading.use),
-          .verify_parts = config.verify_parts,
           .replication = config.replicate_graph,
           .halo_bytes = loading.caches.bytes,
           .halo_rows_in_bf16 = config.row_exchange_precision == RowPrecision::bf16,

@@ -8,7 +8,7 @@
 #include <chrono>
 #include <string>
 
-#include "loading/sampler_choice.hpp"
+#include "loading/routes.hpp"
 #include "planning/cache_plan.hpp"
 #include "strata/comm/device_exchange.hpp"
 #include "strata/comm/link.hpp"
@@ -44,20 +44,6 @@ double measure_find(NodeId num_nodes) {
   return least / static_cast<double>(looks);
 }
 
-/// Which exchanges go from GPU to GPU.
-struct OnDevices {
-  bool rows = false, lists = false;
-};
-
-OnDevices on_devices(const RunContext& context) {
-  const TrainConfig& config = context.config;
-  const bool possible = comm::can_exchange_on_devices(context.topology, context.device);
-  return {.rows = possible && config.row_exchange != Transport::mpi,
-          .lists = possible && config.neighbor_exchange != Transport::mpi && config.own_model.empty() &&
-                   config.sampler_device != comm::TopologyOptions::Compute::cpu &&
-                   bounds_requests(context.neighbor_choice())};
-}
-
 double measure_device_link(const RunContext& context) {
   const auto wire = comm::make_device_exchange(context.communicator(), context.device);
   const double rate =
@@ -79,8 +65,7 @@ Seconds measure_machine(const RunContext& context, const graph::Manifest& manife
   if (tensor::gpus_of(context.machine).size() == 0) return seconds;
   constexpr std::int64_t kNumber = sizeof(Count);
   const std::int64_t row_bytes = store::feature_row_bytes(manifest, context.config.feature_format);
-  const auto paths = placement::measure_path_rates(context.machine, std::array{kNumber, row_bytes},
-                                                   {.threads = context.config.host_threads});
+  const auto paths = placement::measure_path_rates(context.machine, std::array{kNumber, row_bytes});
   const placement::PathRates &numbers = paths[0].rates, &rows = paths[1].rates;
   seconds.device_find = 3 * static_cast<double>(kNumber) / numbers.local;  // it reads three numbers
   seconds.near = 1 / (rows.peer > 0 ? rows.peer : rows.local);
@@ -92,21 +77,23 @@ Seconds measure_machine(const RunContext& context, const graph::Manifest& manife
 
 /// Of the slowest ranks. Collective.
 CacheRates measure_rates(const RunContext& context, const graph::Manifest& manifest) {
-  const OnDevices devices = on_devices(context);
+  const Routes routes = choose_routes(context.topology, route_request(context.config));
   const double host_link = comm::measure_link(context.communicator(), context.topology).bytes_per_second;
-  const double device_link = devices.rows || devices.lists ? measure_device_link(context) : 0;
+  const bool uses_wires = routes.rows == Transport::nccl || routes.neighbors == Transport::nccl;
+  const double device_link = uses_wires ? measure_device_link(context) : 0;
   const Seconds mine = measure_machine(context, manifest);
   std::array<double, 6> slowest{mine.host_find, mine.device_find, mine.near,
                                 mine.far,       mine.host_list,   mine.peers ? 0.0 : 1.0};
   context.communicator().all_reduce(std::span<double>(slowest), comm::Communicator::Op::max);
   const auto [of_host, of_device, near, far, host_list, alone] = slowest;
-  const auto path = [&](bool directly) -> CachePath {
+  const auto path = [&](Transport route) -> CachePath {
+    const bool directly = route == Transport::nccl;
     return {.on_devices = directly,
             .bytes_per_second = directly ? device_link : host_link,
             .find_seconds = directly ? of_device : of_host};
   };
-  return {.rows = path(devices.rows),
-          .lists = path(devices.lists),
+  return {.rows = path(routes.rows),
+          .lists = path(routes.neighbors),
           .near = near > 0 ? 1 / near : 0,
           .far = far > 0 ? 1 / far : 0,
           .host_list_seconds = host_list,

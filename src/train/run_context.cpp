@@ -56,9 +56,9 @@ Count RunContext::seeds_per_rank() const {
 
 sampling::SamplerOptions RunContext::neighbor_choice() const {
   return {.fanouts = config.fanouts,
-          .method = config.sampler,
+          .method = config.sampling_method(),
           .replace = config.replace,
-          .layer_dependent = config.labor_dependent};
+          .layer_dependent = config.is_layer_dependent()};
 }
 
 }  // namespace strata::train

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "strata/comm/machine.hpp"
+#include "strata/comm/ranks.hpp"
 #include "strata/comm/watchdog.hpp"
 #include "strata/sampling/sampler.hpp"
 #include "strata/train/config.hpp"
@@ -21,7 +21,8 @@ struct RunContext {
   bool first_rank() const { return world.rank() == 0; }
   void alive(const char* what) { watchdog.alive(what); }  ///< tells the watchdog that something moved
   const comm::Communicator& communicator() const { return world.communicator(); }  ///< of all ranks
-  Count seeds_per_rank() const;                                                    ///< of a step
+  comm::Ranks ranks() const { return {&communicator(), &topology, &machine}; }
+  Count seeds_per_rank() const;                      ///< of a step
   sampling::SamplerOptions neighbor_choice() const;  ///< how neighbors are chosen; nothing else is set
 
   const TrainConfig& config;

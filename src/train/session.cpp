@@ -19,9 +19,7 @@ namespace {
 constexpr std::size_t kSpansOfTrace = 1 << 22;
 
 PipelineParts pipeline_parts(RunContext& context, const store::MachineGraph& graph) {
-  return {.world = &context.communicator(),
-          .topology = &context.topology,
-          .machine = &context.machine,
+  return {.ranks = context.ranks(),
           .graph = &graph,
           .sample_pool = &context.sample_pool,
           .gather_pool = &context.gather_pool};
@@ -30,11 +28,10 @@ PipelineParts pipeline_parts(RunContext& context, const store::MachineGraph& gra
 PipelineOptions pipeline_options(const Session& session) {
   const TrainConfig& config = session.context.config;
   const nn::BlockModel& model = *session.learner.model;
-  if (config.neighbor_exchange == Transport::nccl && !model.traits().tolerates_padding)
-    throw InputError(
-        fmt::format("--neighbor-exchange nccl is not possible: {} does not tolerate padded batches",
-                    model_name(config)),
-        "Give --neighbor-exchange auto, or a model whose traits say that it tolerates padding.");
+  if (config.exchange == Transport::nccl && !model.traits().tolerates_padding)
+    throw InputError(fmt::format("--exchange nccl is not possible: {} does not tolerate padded batches",
+                                 model_name(config)),
+                     "Give --exchange auto, or a model whose traits say that it tolerates padding.");
   return {.sampler = block_options(model, session.context, session.table),
           .sampler_device = config.sampler_device,
           .global_batch = session.context.global_batch,
@@ -42,10 +39,9 @@ PipelineOptions pipeline_options(const Session& session) {
           .overlap = config.pipeline,
           .gather = !session.table,
           .pad = model.traits().tolerates_padding,
-          .row_exchange = config.row_exchange,
-          .neighbor_exchange = config.neighbor_exchange,
+          .row_exchange = config.exchange,
+          .neighbor_exchange = config.exchange,
           .rows_in_bf16 = config.row_exchange_precision == RowPrecision::bf16,
-          .batches_in_flight = static_cast<int>(std::max<Count>(0, config.batches_in_flight)),
           .may_overlap_launches = !gives_sm_split(config),
           .missing_label = missing_label(session.graph.manifest()),
           .trace = session.trace.get()};

@@ -16,8 +16,6 @@
 #include "checkpoint/model_state.hpp"
 #include "checkpoint/run_folder.hpp"
 #include "checkpoint/same_config.hpp"
-#include "evaluation/logits_file.hpp"
-#include "evaluation/prediction_file.hpp"
 #include "load_graph.hpp"
 #include "memory_error.hpp"
 #include "report/config_record.hpp"
@@ -52,20 +50,14 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// What a run that fails must not leave behind.
-struct OwnedFiles {
-  RunFolder* folder;
-  std::unique_ptr<PredictionFile> predictions = {};  ///< null without --predictions
-};
-
 /// One training run from its first step to its report.
 class Run {
  public:
   Run(const TrainConfig& config, const comm::World& world, StopListener& stop, const ModelFactory& make_model,
-      OwnedFiles& files)
+      RunFolder& folder)
       : config_(config),
         stop_(stop),
-        files_(files),
+        folder_(folder),
         context_(config, world, stop),
         session_(context_, make_model),
         signature_(with_graph(resume_signature(config, world.size()), session_.graph.manifest(),
@@ -82,7 +74,6 @@ class Run {
                 .trace = session_.trace.get()}),
         loader_threads_({.pools = {&context_.sample_pool, &context_.gather_pool},
                          .cores = context_.cores,
-                         .threads = config.loader_threads,
                          .overlap = measures_loader_threads(config, context_.topology),
                          .communicator = &world.communicator(),
                          .tells = context_.first_rank()}),
@@ -99,7 +90,6 @@ class Run {
       resume();
     else if (!config.init_from.empty())
       begin_with_trained_weights();
-    if (!config.predictions.empty()) reserve_predictions();
     begin_folder();
     if (context_.first_rank()) metrics_ = MetricsLog(path("metrics.jsonl").string(), config.resume);
     const RunFacts facts = session_.facts();
@@ -224,21 +214,8 @@ class Run {
   void begin_folder() {
     context_.communicator().barrier();
     context_.communicator().together([&] {
-      if (context_.first_rank()) files_.folder->begin();
+      if (context_.first_rank()) folder_.begin();
     });
-  }
-
-  /// Before anything is computed: it would be lost with what has no room in the end.
-  void reserve_predictions() {
-    context_.alive("making room for predictions");
-    if (!session_.evaluators.exact().fits(*session_.learner.model, LayerwiseEvaluator::Nodes::all)) {
-      throw OutOfMemory("--predictions: the hidden rows of all nodes do not fit in memory",
-                        "Use more machines or a smaller --hidden, or leave --predictions out.");
-    }
-    const graph::Manifest& manifest = session_.graph.manifest();
-    files_.predictions = std::make_unique<PredictionFile>(path_of_all_logits(config_.predictions, false),
-                                                          manifest.book.num_nodes(), manifest.num_classes,
-                                                          context_.communicator());
   }
 
   /// Scores an epoch whose weights the checkpoint has already, so that nothing is lost if this fails.
@@ -296,7 +273,7 @@ class Run {
         context_.communicator(), context_.topology, report,
         {.peak_device_bytes = peak_torch_device_bytes(context_.device), .samples = memory_samples_.take()}));
     write_traffic(report, traffic_before);
-    if (context_.first_rank() && config_.verbose) spdlog::info("{}", stages_line(report));
+    if (context_.first_rank()) spdlog::debug("{}", stages_line(report));
     told_ = report;
     if (!wants_evaluation_after(progress_.epoch + 1)) tell_epoch(nullptr, false);
     return true;
@@ -481,7 +458,7 @@ class Run {
 
   void write_model() {
     if (!context_.first_rank()) return;
-    files_.folder->require();
+    folder_.require();
     nn::TensorFile file{.tensors = nn::weights_of(*session_.learner.model), .metadata = {}};
     const graph::Manifest& manifest = session_.graph.manifest();
     file.metadata = model_facts(config_, {.in_cols = manifest.feature_cols, .out_cols = manifest.num_classes},
@@ -504,7 +481,7 @@ class Run {
     context_.watchdog.take_time("writing a checkpoint");
     agree_on_weights();
     if (context_.first_rank()) {
-      files_.folder->require();
+      folder_.require();
       checkpoints_.save(checkpoint_parts());
     }
     context_.alive("after a checkpoint");
@@ -519,30 +496,6 @@ class Run {
     for (nn::NamedTensor& weight : weights)
       weight.tensor = weight.tensor.detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true).contiguous();
     return std::make_shared<const std::vector<nn::NamedTensor>>(std::move(weights));
-  }
-
-  /// Of the best epoch's model. False if the ranks agreed to stop: there is no file, but a checkpoint.
-  bool predict() {
-    context_.alive("predicting");
-    make_room();
-    const at::Tensor parameters = session_.learner.parameters.values();
-    const std::vector<nn::NamedTensor> buffers = buffers_of(*session_.learner.model);
-    const at::Tensor latest = parameters.detach().clone();
-    const std::vector<nn::NamedTensor> latest_buffers = copies_of(buffers);
-    parameters.copy_(progress_.best_parameters);
-    copy_values(buffers, progress_.best_buffers);
-    if (!session_.evaluators.exact().predict(*session_.learner.model, *files_.predictions).stopped) {
-      files_.predictions->close();
-      context_.communicator().together([&] {
-        if (context_.first_rank())
-          finish_logits(path_of_all_logits(config_.predictions, false), config_.predictions, std::nullopt);
-      });
-      return true;
-    }
-    parameters.copy_(latest);
-    copy_values(buffers, latest_buffers);
-    write_checkpoint();
-    return false;
   }
 
   TrainResult finish(bool stopped) {
@@ -562,7 +515,6 @@ class Run {
                              .peak_device_bytes = peak_torch_device_bytes(context_.device)};
     metrics_.write(final_record(report));
     if (context_.first_rank() && !stopped) tell(final_table(report));
-    if (!stopped && files_.predictions) result.stopped = !predict();
     if (context_.first_rank()) tell(farewell(config_, result));
     result.weights = best_weights();
     session_.close();
@@ -580,7 +532,7 @@ class Run {
   Clock::time_point training_start_ = {};  ///< when loading was over
   const TrainConfig& config_;
   StopListener& stop_;
-  OwnedFiles& files_;
+  RunFolder& folder_;
   RunContext context_;
   Session session_;
   std::string signature_;
@@ -611,10 +563,10 @@ std::unique_ptr<LogFile> open_log(const RunFolder& folder, const comm::Communica
 }
 
 TrainResult run(const TrainConfig& config, const comm::World& world, StopListener& stop,
-                const ModelFactory& make_model, OwnedFiles& files) {
+                const ModelFactory& make_model, RunFolder& folder) {
   std::unique_ptr<Run> run;
   try {
-    run = std::make_unique<Run>(config, world, stop, make_model, files);
+    run = std::make_unique<Run>(config, world, stop, make_model, folder);
     stop.loaded();
     return run->execute();
   } catch (...) {
@@ -635,8 +587,7 @@ TrainResult train(const TrainConfig& config, const comm::World& world, StopListe
   TrainConfig settled = config;
   settled.output = folder.path().string();
   const std::unique_ptr<LogFile> log = open_log(folder, world.communicator());
-  OwnedFiles files{.folder = &folder};
-  return run(settled, world, stop, make_model, files);
+  return run(settled, world, stop, make_model, folder);
 }
 
 }  // namespace strata::train

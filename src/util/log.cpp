@@ -47,13 +47,11 @@ class TerminalFormatter final : public spdlog::formatter {
 
 }  // namespace
 
-void init_log(const std::string& name, LogLevel level, ColorChoice color) {
-  init_log(name, level, color, level);
-}
+void init_log(const std::string& name, LogLevel level) { init_log(name, level, level); }
 
-void init_log(const std::string& name, LogLevel level, ColorChoice color, LogLevel terminal) {
+void init_log(const std::string& name, LogLevel level, LogLevel terminal) {
   auto sink = std::make_shared<spdlog::sinks::stderr_color_sink_mt>(
-      wants_color(color) ? spdlog::color_mode::always : spdlog::color_mode::never);
+      wants_color() ? spdlog::color_mode::always : spdlog::color_mode::never);
   sink->set_level(level_of(terminal));
   auto logger = std::make_shared<spdlog::logger>(name, std::move(sink));
   logger->set_formatter(std::make_unique<TerminalFormatter>(!name.empty()));

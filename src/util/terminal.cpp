@@ -59,10 +59,12 @@ ProgressStyle progress_style() {
   return output_is_terminal() ? ProgressStyle::bar : ProgressStyle::lines;
 }
 
-bool wants_color(ColorChoice choice) {
-  if (choice != ColorChoice::automatic) return choice == ColorChoice::on;
-  const char* no_color = std::getenv("NO_COLOR");
-  return (no_color == nullptr || *no_color == '\0') && output_is_terminal();
+bool wants_color() {
+  const auto is_set = [](const char* name) {
+    const char* value = std::getenv(name);
+    return value != nullptr && *value != '\0';
+  };
+  return !is_set("NO_COLOR") && (is_set("CLICOLOR_FORCE") || output_is_terminal());
 }
 
 int terminal_columns(int otherwise) {

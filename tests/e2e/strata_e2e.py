@@ -40,8 +40,8 @@ def has_gpu():
     return num_gpus() > 0
 
 
-def mpirun_command(ranks, arguments):
-    return [MPIRUN, '-n', str(ranks), '--oversubscribe', '--bind-to', 'none', str(BIN / 'strata-train'), *map(str, arguments)]
+def mpirun_command(ranks, arguments, program='strata-train'):
+    return [MPIRUN, '-n', str(ranks), '--oversubscribe', '--bind-to', 'none', str(BIN / program), *map(str, arguments)]
 
 
 class Case(unittest.TestCase):
@@ -73,6 +73,13 @@ class Case(unittest.TestCase):
         done = self.run_program(command, timeout)
         self.assertEqual(done.returncode, expect, done.stderr + done.stdout)
         return output, done
+
+    def predict(self, run, graph, *options, ranks=1):
+        """Writes the logits that a run's model gives all nodes; returns the file."""
+        logits = self.folder / f'logits-{run.name}.npy'
+        done = self.run_program(mpirun_command(ranks, ['predict', run, '--graph', graph, '--output', logits, '--device', 'cpu', *options]))
+        self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+        return logits
 
     def again_if_complete(self, output, run):
         """What run() returns, a run's exit code and what it told. A run that was complete before its signal came begins anew, in the

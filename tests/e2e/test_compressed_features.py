@@ -46,7 +46,6 @@ class CompressedFeatures(e2e.Case):
     def test_contradictions_are_refused(self):
         compressed = self.parts(SPEC, 'i8')
         for options, text in ((['--feature-format', 'i4'], 'are stored as i8 and cannot be kept as i4'),
-                              (['--normalize-features'], 'cannot be normalised'),
                               (['--feature-format', 'vq'], 'stored, i8 or i4')):
             done = self.run_program([e2e.BIN / 'strata-train', '--graph', compressed, '--output', self.folder / 'refused', *JOB, *options])
             self.assertEqual(done.returncode, 2, done.stdout + done.stderr)

@@ -71,8 +71,7 @@ class Inductive(e2e.Case):
         self.assertGreater(abs(self.losses(self.whole, '--eval-every', '0') - self.losses(other, '--eval-every', '0')).max(), 1)
 
     def test_evaluation_sees_the_whole_graph(self):
-        predictions = self.folder / 'logits.npy'
-        output, done = self.train(self.whole, *JOB, '--inductive', '--predictions', predictions)
+        output, done = self.train(self.whole, *JOB, '--inductive')
         model = read_safetensors(output / 'model.safetensors')
         x = self.x.astype(float)
         counts = np.maximum(np.bincount(self.edges[1], minlength=len(x)), 1)[:, None]
@@ -82,7 +81,7 @@ class Inductive(e2e.Case):
             np.add.at(sums, self.edges[1], x[self.edges[0]])
             x = sums / counts @ left.T + bias + x @ right.T
             x = np.maximum(x, 0) if layer == 0 else x
-        np.testing.assert_allclose(np.load(predictions), x, rtol=1e-3, atol=1e-3)
+        np.testing.assert_allclose(np.load(self.predict(output, self.whole)), x, rtol=1e-3, atol=1e-3)
         test = np.load(self.folder / 'whole' / 'test.npy')
         labels = np.load(self.folder / 'whole' / 'y.npy')
         self.assertAlmostEqual(e2e.final(output)['test']['accuracy'], (x[test].argmax(1) == labels[test]).mean(), places=3)
@@ -108,7 +107,7 @@ class Inductive(e2e.Case):
     def test_the_plan_counts_the_rows_of_the_subgraph(self):
         plans = []
         for options in ([], ['--inductive']):
-            command = e2e.mpirun_command(1, ['--graph', self.whole, '--device', 'cpu', *JOB, *options, '--plan-only', 'json'])
+            command = e2e.mpirun_command(1, ['--graph', self.whole, '--device', 'cpu', *JOB, *options, '--json'], 'strata-plan')
             done = self.run_program(command)
             self.assertEqual(done.returncode, 0, done.stderr)
             plans.append(json.loads(done.stdout.splitlines()[-1]))

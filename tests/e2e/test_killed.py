@@ -163,8 +163,8 @@ class KilledOnGpus(e2e.Case):
         """Two machines that ask each other over NCCL, in steps that are recorded: the other GPU waits for the dead one's messages."""
         graph = self.build(SPEC, 2)
         options = ['--device', 'cuda', '--ranks-per-machine', '1', '--epochs', '100000', '--eval-every', '0', '--checkpoint-every', '0']
-        for attempt, batches in enumerate(('auto', 'auto', '6', '6')):  # with 6, exchanges overlap
-            job = Job(self.folder, f'gpus{attempt}', graph, [*options, '--batches-in-flight', batches], ranks=2)
+        for attempt in range(2):
+            job = Job(self.folder, f'gpus{attempt}', graph, options, ranks=2)
             job.wait_for(lambda: job.records('epoch') >= 5)
             seconds, text = job.kill()
             self.assertLess(seconds, LIMIT, text)

@@ -32,25 +32,10 @@ class Latency(e2e.Case):
         chosen = [record['batches_in_flight'] for record in e2e.metrics(output, 'traffic')]
         self.assertEqual(len(set(chosen)), 1)
         self.assertGreater(chosen[0], 3, 'a batch takes more than ten round trips')
-        three, text = self.run_on(LATENCY_US, '--batches-in-flight', '3')
-        self.assertNotIn('batches in flight,', text)
-        self.assertEqual([record['batches_in_flight'] for record in e2e.metrics(three, 'traffic')], [3, 3])
-        seconds, slow = (e2e.metrics(folder, 'epoch')[1]['seconds'] for folder in (output, three))
-        self.assertLess(seconds, 0.8 * slow, f'{chosen[0]} batches in flight against three')
-        self.assertEqual(e2e.step_losses(output), e2e.step_losses(three))
-
-    def test_needs_no_more_on_a_fast_link(self):
-        output, _ = self.run_on(0, '--batches-in-flight', '5')
-        expected, _ = self.run_on(0)
-        self.assertEqual(e2e.step_losses(output), e2e.step_losses(expected))
-        self.assertEqual({record['batches_in_flight'] for record in e2e.metrics(output, 'traffic')}, {5})
-
-    def test_refuses_numbers_that_cannot_be(self):
-        for number in ('1', '9', 'many'):
-            _, done = self.train(GRAPH, '--batches-in-flight', number, expect=2)
-            self.assertIn(f'--batches-in-flight: "{number}" is neither auto nor a number from 2 to 8', done.stderr)
-        _, done = self.train(GRAPH, '--batches-in-flight', '4', '--pipeline', 'off', expect=2)
-        self.assertIn('contradicts --pipeline off', done.stderr)
+        one, _ = self.run_on(LATENCY_US, '--pipeline', 'off')
+        seconds, slow = (e2e.metrics(folder, 'epoch')[1]['seconds'] for folder in (output, one))
+        self.assertLess(seconds, 0.5 * slow, f'{chosen[0]} batches in flight against one')
+        self.assertEqual(e2e.step_losses(output), e2e.step_losses(one))
 
 
 if __name__ == '__main__':

@@ -60,7 +60,7 @@ class MixedDevices(e2e.Case):
 
     def test_weighted_presampled_and_limited(self):
         parts = self.build(SPEC + ',weights=lognormal', 2)
-        self.compare(PLACES, parts, '--ranks-per-machine', '1', '--sampler', 'weighted', '--presample', '8',
+        self.compare(PLACES, parts, '--ranks-per-machine', '1', '--sampler', 'weighted',
                      of_gpus=['--gpu-memory', '1MiB'])
 
     def test_resumes(self):

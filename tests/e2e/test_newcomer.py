@@ -53,14 +53,13 @@ class Newcomer(e2e.Case):
         self.assertEqual(facts['labels']['nodes_of_class'], [100, 100, 100])
 
         parts = self.build(spec, 2)
-        predictions = self.folder / 'logits.npy'
         run, _ = self.train(parts, '--model', 'sage', '--hidden', 16, '--fanouts', '5,5', '--epochs', 20, '--lr', 0.01,
-                            '--batch-size', 32, '--predictions', predictions, ranks=2)
+                            '--batch-size', 32, ranks=2)
         self.assertGreater(e2e.final(run)['best']['test']['accuracy'] if 'best' in e2e.final(run) else
                            max(record['test']['accuracy'] for record in e2e.metrics(run, 'evaluation')), 0.8)
 
         self.draw_the_curve(run)
-        self.compare_logits(run, data, np.load(predictions))
+        self.compare_logits(run, data, np.load(self.predict(run, parts)))
 
     def draw_the_curve(self, run):
         if not all(importlib.util.find_spec(name) for name in ('pandas', 'matplotlib')):

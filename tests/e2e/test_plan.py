@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""strata-train --plan-only tells what a run would need and trains nothing."""
+"""strata-plan says what a run would need and trains nothing."""
 import json
 import pathlib
 import subprocess
@@ -26,9 +26,8 @@ class Plan(e2e.Case):
     def plan(self, graph, *options, expect=0, ranks=1, json_text=True):
         """Also checks that nothing is written."""
         device = [] if 'gpus=' in ' '.join(map(str, options)) else ['--device', 'cpu']
-        command = e2e.mpirun_command(ranks, ['--graph', graph, *device, *SMALL, *options])
-        plan = ['--plan-only', 'json'] if json_text else ['--plan-only']
-        done = self.run_program([*command, *plan])
+        form = ['--json'] if json_text else []
+        done = self.run_program(e2e.mpirun_command(ranks, ['--graph', graph, *device, *SMALL, *options, *form], 'strata-plan'))
         self.assertEqual(done.returncode, expect, done.stderr + done.stdout)
         return json.loads(done.stdout.splitlines()[-1]) if expect == 0 and json_text else done.stdout + done.stderr
 
@@ -105,11 +104,9 @@ class Plan(e2e.Case):
         for options, word in ((['--cluster', 'machine=2'], 'did you mean machines'), (['--cluster', 'machines=5'], '5 machines'),
                               (['--cluster', 'measured=/nowhere'], 'no metrics.jsonl')):
             self.assertIn(word, self.plan(PLANTED, *options, expect=2))
-        for options, words in ((['machines=2,ranks=1', '--neighbor-exchange', 'nccl'], ('--neighbor-exchange nccl', '0 of 2 ranks')),
-                               (['machines=1,gpus=2', '--row-exchange', 'nccl'], ('--row-exchange nccl', 'one machine')),
-                               (['machines=2,gpus=2', '--batches-in-flight', '8', '--sm-split', '50,50'],
-                                ('--batches-in-flight 8', '--sm-split 50,50')),
-                               (['machines=2,gpus=2', '--neighbor-exchange', 'nccl', '--sampler', 'labor'], ('nccl', '--sampler labor')),
+        for options, words in ((['machines=2,ranks=1', '--exchange', 'nccl'], ('--exchange nccl', '0 of 2 ranks')),
+                               (['machines=1,gpus=2', '--exchange', 'nccl'], ('--exchange nccl', 'one machine')),
+                               (['machines=2,gpus=2', '--exchange', 'nccl', '--sampler', 'labor'], ('nccl', '--sampler labor')),
                                (['machines=2,gpus=8', '--device', 'cpu'], ('--device cpu', '8 GPUs')),
                                (['machines=2', '--device', 'cuda'], ('--device cuda', 'no GPUs')),
                                (['gpus=8,ranks=4'], ('gpus=8', 'ranks=4')), (['machines=2,machines=1'], ("'machines' is given twice",)),
@@ -120,9 +117,7 @@ class Plan(e2e.Case):
                 self.assertIn(word, text)
         self.assertIn('planted:', self.plan('synthetic:kind=sbm,nodes=500,edges=4000,features=8,classes=3,seed=1', expect=2))
         _, done = self.train(PLANTED, '--cluster', 'machines=2', expect=2)
-        self.assertIn('--cluster has no effect without --plan-only', done.stderr)
-        _, done = self.train(PLANTED, '--plan-only', 'yaml', expect=2)
-        self.assertIn('--plan-only', done.stderr)
+        self.assertIn('strata-plan', done.stderr)
 
 
 if __name__ == '__main__':

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The weights of a trained model, loaded into PyG, give the predictions that strata-train wrote."""
+"""The weights of a trained model, loaded into PyG, give the predictions of strata-train predict."""
 import gzip
 import shutil
 import unittest
@@ -37,19 +37,18 @@ class Pyg(e2e.Case):
         features = features / features.sum(1, keepdim=True).clamp(min=1e-30)
         edges = torch.tensor(table('edge.csv.gz').T, dtype=torch.int64)
         edges = torch.cat([edges, edges.flip(0)], 1)
-        graph = self.build(f'ogb:{e2e.DATA / "cora"}', 3)
+        graph = self.build(f'ogb:{e2e.DATA / "cora"}', 3, None, '--normalize-features')
         for model, options, convolution, shape in [('sage', [], pyg.models.GraphSAGE, {}), ('gcn', [], pyg.models.GCN, {}),
                                                    ('sage', ['--aggregate', 'max'], pyg.models.GraphSAGE, {'aggr': 'max'}),
                                                    ('gat', ['--heads', '4'], pyg.models.GAT, {'heads': 4}),
                                                    ('gin', [], pyg.models.GIN, {'train_eps': True})]:
-            predictions = self.folder / f'{model}.npy'
             output, _ = self.train(graph, '--model', model, *options, '--fanouts', '10,10', '--hidden', '32', '--epochs', '5', '--lr',
-                                   '0.01', '--normalize-features', '--predictions', predictions, ranks=2)
+                                   '0.01', ranks=2)
             network = convolution(in_channels=features.shape[1], hidden_channels=32, num_layers=2, out_channels=7, **shape).eval()
             network.load_state_dict(read_safetensors(output / 'model.safetensors'))
             with torch.no_grad():
                 expected = network(features, edges).numpy()
-            written = np.load(predictions)
+            written = np.load(self.predict(output, graph, ranks=2))
             self.assertEqual(written.shape, expected.shape)
             np.testing.assert_allclose(written, expected, rtol=2e-4, atol=2e-5)
 
@@ -68,8 +67,8 @@ class Pyg(e2e.Case):
         features = torch.tensor(np.loadtxt(gzip.open(folder / 'raw' / 'node-feat.csv.gz'), delimiter=','), dtype=torch.float32)
         features = features / features.sum(1, keepdim=True).clamp(min=1e-30)
         both = torch.tensor(np.unique(np.concatenate([edges, edges[:, ::-1]]), axis=0).T)
-        graph = self.build(f'ogb:{folder}', 3, 'looped')
-        job = ['--hidden', '16', '--epochs', '3', '--lr', '0.01', '--normalize-features', '--dropout', '0', '--log-every', '1']
+        graph = self.build(f'ogb:{folder}', 3, 'looped', '--normalize-features')
+        job = ['--hidden', '16', '--epochs', '3', '--lr', '0.01', '--dropout', '0', '--log-every', '1']
         for model, convolution, shape in ('gcn', pyg.models.GCN, {}), ('gat', pyg.models.GAT, {'heads': 4}):
             self.compare_with_loops(graph, [*job, '--model', model], features, both,
                                     convolution(in_channels=features.shape[1], hidden_channels=16, num_layers=2, out_channels=7, **shape))
@@ -77,13 +76,11 @@ class Pyg(e2e.Case):
     def compare_with_loops(self, graph, job, features, edges, network):
         losses = []
         for ranks, options in ((1, []), (2, ['--ranks-per-machine', '1', '--replicate-graph', 'off']), (2, ['--ranks-per-machine', '1'])):
-            predictions = self.folder / 'loops.npy'
-            output, _ = self.train(graph, *job, '--fanouts', '-1,-1', '--global-batch-size', '200', '--predictions', predictions, *options,
-                                   ranks=ranks)
+            output, _ = self.train(graph, *job, '--fanouts', '-1,-1', '--global-batch-size', '200', *options, ranks=ranks)
             network.eval().load_state_dict(read_safetensors(output / 'model.safetensors'))
             with torch.no_grad():
                 expected = network(features, edges).numpy()
-            np.testing.assert_allclose(np.load(predictions), expected, rtol=2e-4, atol=2e-5)
+            np.testing.assert_allclose(np.load(self.predict(output, graph, *options, ranks=ranks)), expected, rtol=2e-4, atol=2e-5)
             losses.append(e2e.step_losses(output))
         for other in losses[1:]:
             np.testing.assert_allclose(other, losses[0], rtol=1e-4)

@@ -50,8 +50,8 @@ class Refusals(e2e.Case):
         for ranks, option, value in ((1, '--cuda-graph', 'on'), (1, '--sm-split', '20,100'), (2, '--placement', 'stripe'), (3, '--cuda-graph', 'on')):
             self.refuse_once([f'{option} {value} has no effect: no rank computes on a GPU', 'Leave it out'], option, value,
                              '--ranks-per-machine', '1', graph=absent, ranks=ranks)
-        for option, machines, why in (('--row-exchange', [], 'one machine'), ('--neighbor-exchange', ['--ranks-per-machine', '1'], '0 of 2 ranks')):
-            self.refuse_once([f'{option} nccl is not possible here: ', why, f'{option} auto'], option, 'nccl', *machines, graph=absent, ranks=2)
+        for machines, why in (([], 'one machine'), (['--ranks-per-machine', '1'], '0 of 2 ranks')):
+            self.refuse_once(['--exchange nccl is not possible here: ', why, '--exchange auto'], '--exchange', 'nccl', *machines, graph=absent, ranks=2)
 
     def refuse_once(self, words, *options, graph, ranks):
         """All ranks alike, so that one speaks for all."""
@@ -120,14 +120,12 @@ class Refusals(e2e.Case):
         part = self.part_of(graph)
         with h5py.File(part, 'r+') as contents:
             contents['/edges/node__to__node/indices'][17] = 500
-        for verify, found in (('on', '/edges/node__to__node/indices'), ('off', 'is 500, but nodes are 0 to 499')):
-            _, done = self.train(graph, '--ranks-per-machine', '1', '--replicate-graph', 'off', '--halo-cache', '0',
-                                 '--verify-parts', verify, ranks=2, expect=2, timeout=60)
-            told = [line for line in done.stderr.splitlines() if line.startswith('strata-train:')]
-            self.assertEqual(len(told), 1, done.stderr)
-            for words in ('rank 1 (host ', part.name, found):
-                self.assertIn(words, told[0])
-            self.assertIn('strata-partition verify', done.stderr)
+        _, done = self.train(graph, '--ranks-per-machine', '1', '--replicate-graph', 'off', '--halo-cache', '0', ranks=2, expect=2, timeout=60)
+        told = [line for line in done.stderr.splitlines() if line.startswith('strata-train:')]
+        self.assertEqual(len(told), 1, done.stderr)
+        for words in ('rank 1 (host ', part.name, '/edges/node__to__node/indices'):
+            self.assertIn(words, told[0])
+        self.assertIn('strata-partition verify', done.stderr)
 
     def test_changed_features(self):
         graph = self.copy()
@@ -137,8 +135,7 @@ class Refusals(e2e.Case):
         damaged = bytearray(part.read_bytes())
         damaged[place] ^= 1
         part.write_bytes(damaged)
-        self.refuse([part.name, '/nodes/node/feat', 'changed', '--verify-parts off'], graph=graph, ranks=2)
-        self.train(graph, '--epochs', '1', '--verify-parts', 'off')
+        self.refuse([part.name, '/nodes/node/feat', 'changed'], graph=graph, ranks=2)
 
     def test_newer_version(self):
         graph = self.copy()
@@ -158,8 +155,8 @@ class Refusals(e2e.Case):
         job = ['--fanouts', '3,3', '--hidden', '8', '--epochs', '1']
         output, _ = self.train(self.graph, *job)
         before = self.contents(output)
-        for ranks, options in ((1, ['--cuda-graph', 'on']), (1, ['--sampler-device', 'cuda']), (2, ['--row-exchange', 'nccl']),
-                               (2, ['--ranks-per-machine', '1', '--neighbor-exchange', 'nccl']),
+        for ranks, options in ((1, ['--cuda-graph', 'on']), (1, ['--sampler-device', 'cuda']), (2, ['--exchange', 'nccl']),
+                               (2, ['--ranks-per-machine', '1', '--exchange', 'nccl']),
                                (3, ['--ranks-per-machine', '1']), (3, ['--ranks-per-machine', '2']), (1, ['--metric', 'roc_auc']),
                                (1, ['--init-from', self.folder])):
             self.train(self.graph, *job, '--overwrite', *options, ranks=ranks, output=output, expect=2)
@@ -177,8 +174,7 @@ class Refusals(e2e.Case):
 
     def test_options_between_machines_are_warned_of_where_they_have_no_effect(self):
         job = ['--fanouts', '3,3', '--hidden', '8', '--epochs', '1']
-        between = ['--halo-cache', '1GiB', '--replicate-graph', 'on', '--row-exchange-precision', 'bf16', '--row-exchange', 'mpi',
-                   '--neighbor-exchange', 'mpi']
+        between = ['--halo-cache', '1GiB', '--replicate-graph', 'on', '--row-exchange-precision', 'bf16', '--exchange', 'mpi']
         _, alone = self.train(self.graph, *job, *between)
         for option in between[::2]:
             self.assertRegex(alone.stderr + alone.stdout, f'{option} .* has no effect: the run has one machine')
@@ -207,10 +203,9 @@ class Refusals(e2e.Case):
         blocked = self.folder / 'file'
         blocked.write_text('')
         self.refuse(['--output'], output=blocked / 'run')
-        for option in '--predictions', '--trace':
-            self.refuse([f'{option}: cannot write', 'nowhere: no such directory'], option, self.folder / 'nowhere' / 'file.npy')
-            (self.folder / 'folder.npy').mkdir(exist_ok=True)
-            self.refuse([f'{option}: cannot write'], option, self.folder / 'folder.npy')
+        self.refuse(['--trace: cannot write', 'nowhere: no such directory'], '--trace', self.folder / 'nowhere' / 'trace.json')
+        (self.folder / 'folder.json').mkdir()
+        self.refuse(['--trace: cannot write'], '--trace', self.folder / 'folder.json')
 
     def test_nothing_is_left_in_shared_memory(self):
         before = set(os.listdir('/dev/shm'))

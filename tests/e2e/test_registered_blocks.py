@@ -13,10 +13,9 @@ JOB = ['--device', 'cuda', '--fanouts', '6,5', '--hidden', '33', '--batch-size',
 class RegisteredBlocks(e2e.Case):
     def run_job(self, block, *options, ranks=1):
         output = self.folder / f'run{len(list(self.folder.glob("run*")))}'
-        done = self.run_program(e2e.mpirun_command(ranks, ['--output', output, '--predictions', f'{output}.npy', *JOB, *options]),
-                                **({BLOCK: block} if block else {}))
+        done = self.run_program(e2e.mpirun_command(ranks, ['--output', output, *JOB, *options]), **({BLOCK: block} if block else {}))
         self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
-        return e2e.step_losses(output), e2e.final(output)['valid'], (self.folder / f'{output.name}.npy').read_bytes()
+        return e2e.step_losses(output), e2e.final(output)['valid'], (output / 'model.safetensors').read_bytes()
 
     def test_changes_no_bit(self):
         # All rows in host memory: synthetic features are made on the GPU, evaluation moves hidden rows to and fro. 24 columns are

@@ -113,11 +113,9 @@ class Resume(e2e.Case):
         self.assertEqual(code, STOPPED, text)
         trained = e2e.progress(output / 'checkpoint.safetensors')['epoch']
         self.assertGreaterEqual(trained, 1, 'stopped too early')
-        self.train(self.graph, *JOB, '--eval-every', '0', '--epochs', trained, '--resume', '--predictions', output / 'all.npy',
-                   ranks=2, output=output)
+        self.train(self.graph, *JOB, '--eval-every', '0', '--epochs', trained, '--resume', ranks=2, output=output)
         self.assertGreater(e2e.final(output)['best_epoch'], 0)
         self.assertTrue((output / 'model.safetensors').exists())
-        self.assertTrue((output / 'all.npy').exists())
 
 
 class Folder(e2e.Case):
@@ -172,25 +170,6 @@ class Folder(e2e.Case):
         self.train(self.graph, *JOB, '--epochs', '1', output=self.folder / 'run')
         _, done = self.train(self.graph, *JOB, output=self.graph / 'run', expect=2)
         self.assertIn('is a directory of part files', done.stderr)
-
-    def test_keeps_the_results_when_predictions_fail(self):
-        """Their file is made before the first epoch, and the results are told before it is filled."""
-        there = self.folder / 'elsewhere'
-        there.mkdir()
-        output, options = self.folder / 'predicting', ['--epochs', '30', '--predictions', there / 'all.npy']
-        run = self.start(output, *options)
-        self.wait_for(output / 'metrics.jsonl')
-        made = list(there.iterdir())
-        self.assertRegex(' '.join(path.name for path in made), r'^all\.npy\.tmp\d+$', self.log.read_text())
-        self.assertGreater(made[0].stat().st_size, 4000 * 5 * 4)
-        shutil.rmtree(there)
-        self.assertNotEqual(run.wait(timeout=e2e.PATIENCE), 0)
-        self.assertFalse(e2e.final(output)['stopped'])
-        self.assertIn('best epoch', self.log.read_text())
-        self.assertRegex(self.log.read_text(), r'cannot rename .*all\.npy')
-        there.mkdir()
-        self.train(self.graph, *JOB, *options, '--resume', ranks=2, output=output)
-        self.assertEqual([path.name for path in there.iterdir()], ['all.npy'])
 
 
 if __name__ == '__main__':

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import time
+import unittest
 
 import strata_e2e as e2e
 
@@ -83,6 +84,7 @@ class Slurm(e2e.Case):
         metrics = output / 'metrics.jsonl'
         return metrics.read_text().count('"step"') if metrics.exists() else 0
 
+    @unittest.skipUnless((e2e.BIN / 'strata-doctor').exists(), 'a build without extras has no doctor')
     def test_srun_starts_the_doctor_on_every_host(self):
         graph, path = self.build(SPEC, 2), self.folder / 'found.json'
         missing = self.folder / 'nowhere'

@@ -40,7 +40,7 @@ class StartEarly(e2e.Case):
 
     def test_losses_and_scores_are_the_same(self):
         graph = self.build(SPEC, 3)
-        for options, ranks in (([], 1), (['--normalize-features', '--model', 'gat'], 2), (['--pipeline', 'off', '--verify-parts', 'off'], 1)):
+        for options, ranks in (([], 1), (['--model', 'gat'], 2), (['--pipeline', 'off'], 1)):
             arrival = self.same_run(graph, *options, ranks=ranks)
             hot = NODES - arrival['late_rows']   # of each of three parts a tenth, rounded down, and one row
             self.assertTrue(NODES // 10 <= hot <= NODES // 10 + 3, hot)
@@ -62,7 +62,6 @@ class StartEarly(e2e.Case):
             self.assertIn('changed since the parts were built', done.stderr)
             self.assertIn(part['file'], done.stderr)
             self.assertFalse((output / 'model.safetensors').exists())
-        self.train(graph, *JOB, '--start-early', '--verify-parts', 'off')
 
     def test_a_run_that_stops_early_goes_on_with_the_same_numbers(self):
         graph = self.build(SPEC, 2)

@@ -2,7 +2,6 @@
 """What the options of training do: accumulation, losses that are not finite, class weights, schedules, and models."""
 import gzip
 
-import h5py
 import numpy as np
 
 import strata_e2e as e2e
@@ -28,16 +27,18 @@ class Accumulation(e2e.Case):
 
 class NotFinite(e2e.Case):
     """The features of one training node are so large that sums overflow; without neighbors, only its own loss suffers."""
-    JOB = ['--fanouts', '0,0', '--hidden', '512', '--batch-size', '6', '--epochs', '2', '--eval-every', '0', '--checkpoint-every', '0',
-           '--verify-parts', 'off']   # the part is changed behind its build's back
+    JOB = ['--fanouts', '0,0', '--hidden', '512', '--batch-size', '6', '--epochs', '2', '--eval-every', '0', '--checkpoint-every', '0']
 
     def setUp(self):
         super().setUp()
-        self.graph = self.build(SPEC, 2)
-        with h5py.File(sorted(self.graph.glob('*.h5'))[1], 'r+') as part:
-            row = part['/nodes/node/split/train/row'][7]
-            part['/nodes/node/feat'][row] = np.finfo(np.float32).max
-            self.seed = int(part['/nodes/node/original_id'][row])
+        arrays = self.folder / 'arrays'
+        done = self.run_program([e2e.BIN / 'strata-partition', 'convert', SPEC, f'npy:{arrays}'])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.seed = int(np.load(arrays / 'train.npy')[7])
+        x = np.load(arrays / 'x.npy')
+        x[self.seed] = np.finfo(np.float32).max
+        np.save(arrays / 'x.npy', x)
+        self.graph = self.build(f'npy:{arrays}', 2)
 
     def test_stops_and_names_the_culprit(self):
         for ranks, started in ((1, ''), (2, 'mpirun -n 2 ')):
@@ -98,16 +99,14 @@ class SeveralLabels(e2e.Case):
         graph = self.build(f'ogb:{self.folder / "set"}', 2)
         runs = []
         for ranks, options in [(1, []), (2, []), (2, ['--ranks-per-machine', '1'])]:
-            predictions = self.folder / f'predictions{len(runs)}.npy'
-            options = ['--global-batch-size', '60', '--predictions', predictions, *options]
-            runs.append((self.train(graph, *self.JOB, *options, ranks=ranks)[0], predictions))
-        output, predictions = runs[0]
+            runs.append(self.train(graph, *self.JOB, '--global-batch-size', '60', *options, ranks=ranks)[0])
+        output = runs[0]
         losses = e2e.step_losses(output)
         self.assertLess(losses[-1], 0.5 * losses[0])
-        for other, _ in runs[1:]:
+        for other in runs[1:]:
             np.testing.assert_allclose(e2e.step_losses(other)[:10], losses[:10], rtol=1e-4)
         test = e2e.final(output)['test']
-        logits, wanted = np.load(predictions)[self.test], self.labels[self.test]
+        logits, wanted = np.load(self.predict(output, graph))[self.test], self.labels[self.test]
         predicted = logits > 0
         self.assertAlmostEqual(test['accuracy'], (predicted == wanted).mean(), places=4)
         both = predicted.sum(0) + wanted.sum(0)
@@ -133,7 +132,7 @@ class Options(e2e.Case):
         base = ['--fanouts', '5,5', '--hidden', '16', '--batch-size', '50', '--epochs', '8', '--lr', '0.01']
         for options in [['--loss', 'bce'], ['--class-weights', 'balanced'], ['--class-weights', '1,2,0.5,1'],
                         ['--label-smoothing', '0.1', '--clip-grad', '1', '--optimizer', 'adamw', '--weight-decay', '0.01'],
-                        ['--lr-schedule', 'cosine', '--warmup-steps', '5'], ['--lr-schedule', 'step', '--lr-step-size', '20'],
+                        ['--lr-schedule', 'cosine', '--warmup-steps', '5'], ['--lr-schedule', 'step:20'],
                         ['--model', 'gat', '--attention-dropout', '0.2'], ['--model', 'gin', '--epochs', '16'],
                         ['--aggregate', 'max']]:
             output, _ = self.train(graph, *base, *options)
@@ -145,7 +144,7 @@ class Options(e2e.Case):
         for words, options in [(['3 numbers', '4 classes'], ['--class-weights', '1,2,3']), (['--class-weights', '"x"'], ['--class-weights', 'x']),
                                (['--accumulate'], ['--accumulate', '0']), (['--heads'], ['--model', 'gat', '--heads', '7']),
                                (['--aggregate max', 'gcn'], ['--model', 'gcn', '--aggregate', 'max']),
-                               (['--lr-gamma'], ['--lr-gamma', '2']), (['--clip-grad'], ['--clip-grad', '-1'])]:
+                               (['--lr-schedule', 'factor 2'], ['--lr-schedule', 'step:20:2']), (['--clip-grad'], ['--clip-grad', '-1'])]:
             _, done = self.train(SPEC, *options, expect=2)
             for word in words:
                 self.assertIn(word, done.stderr)

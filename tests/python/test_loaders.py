@@ -15,7 +15,6 @@ import numpy
 import torch
 
 import strata
-import strata.dgl
 from random_graphs import Exported, random_graph
 
 
@@ -229,12 +228,11 @@ class Memory(LoaderCase):
 
 
     def test_of_a_second_iteration_end_the_first(self):
-        of_dgl = strata.dgl.DataLoader(self.graph, self.graph.nodes("train"), strata.dgl.NeighborSampler([3]), batch_size=64)
-        for loader in (self.loader(), of_dgl):
-            with self.assertRaisesRegex(strata.InputError, "one iteration, and one thread, at a time; make a second loader"):
-                for _ in zip(loader, loader):
-                    pass
-            self.assertEqual(len(list(loader)), len(loader))
+        loader = self.loader()
+        with self.assertRaisesRegex(strata.InputError, "one iteration, and one thread, at a time; make a second loader"):
+            for _ in zip(loader, loader):
+                pass
+        self.assertEqual(len(list(loader)), len(loader))
 
     def test_of_two_threads_at_once_are_refused(self):
         loader, counts = self.loader(batch_size=5), []
@@ -324,7 +322,7 @@ class OtherProcesses(LoaderCase):
             "next(batches)\n"
         )
         command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", code]  # Python 3.12 warns of any fork beside threads
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
         self.assertEqual((done.stdout, done.stderr, done.returncode), ("3\n", "", 0))
 
     def test_that_were_spawned(self):

@@ -11,7 +11,6 @@ import warnings
 import torch
 
 import strata
-import strata.dgl
 import strata.nn
 from random_graphs import random_graph
 from test_launch import mpirun
@@ -38,11 +37,6 @@ class First(strata.NeighborChooser):
         return lists.counts, lists.sources, lists.edge_ids
 
 
-class OwnSampler(strata.dgl.BlockSampler):
-    def sample_frontier(self, layer, g, seed_nodes):
-        return strata.dgl.sampling.sample_neighbors(g, seed_nodes, 2 + layer)
-
-
 class Entries:
     """One call of each entry, by its name; the results can be compared, and are the same whoever calls."""
 
@@ -66,7 +60,7 @@ class Entries:
         return str(self.folder / f"new-{next(self.folders)}")
 
     def calls(self):
-        names = [name for name in (*strata.__all__, *EXTRA) if name not in NOT_CALLED and name[:2] != "__"]
+        names = [name for name in (*strata.__all__, *MORE) if name not in NOT_CALLED and name[:2] != "__"]
         unknown = [name for name in names if not hasattr(self, f"do_{name}")]
         assert not unknown, f"{unknown}: give Entries a call of each, or NOT_CALLED the reason"
         return {name: getattr(self, f"do_{name}") for name in names}
@@ -155,16 +149,12 @@ class Entries:
         rows = graph.features[ids].tolist(), graph.labels[ids].tolist(), graph.in_edges(ids).sources.tolist()
         return rows, graph.ids(ids).tolist(), graph.original_ids(ids).tolist(), graph.nodes("test").tolist(), graph.is_renumbered, repr(graph)
 
-    def do_sampler_of_dgl(self):
-        loader = strata.dgl.DataLoader(self.graph, self.plain.train, OwnSampler(2), batch_size=60, shuffle=True)
-        return [(batch.input_nodes.tolist(), batch.blocks[0].edges()[0].tolist()) for batch in loader]
-
     def do_layers(self):
         device = strata.process().device
         return self.layer(self.plain.x.to(device), self.plain.edge_index.to(device)).tolist()
 
 
-EXTRA = ("reads", "sampler_of_dgl", "layers")
+MORE = ("reads", "layers")
 
 
 class TwoThreads(unittest.TestCase):
@@ -178,16 +168,6 @@ class TwoThreads(unittest.TestCase):
                     found = at_once([call] * 2, times=1 if name in ("repartition", "convert") else 3)
                     for result in found:
                         self.assertEqual(result, expected)
-
-    def test_get_other_neighbors_outside_of_loaders(self):
-        plain = random_graph(num_nodes=400, num_edges=4000)
-        with plain.load(strata) as graph:
-
-            def draw():
-                return strata.dgl.sampling.sample_neighbors(graph, torch.arange(200), 3).edge_ids.tolist()
-
-            found = at_once([draw] * 2, times=20)
-            self.assertEqual(len({tuple(edges) for edges in found}), 40)
 
     def test_go_over_loaders_of_their_own_on_two_ranks(self):
         with tempfile.TemporaryDirectory(prefix="strata-python-") as folder:

@@ -221,13 +221,8 @@ LoadedGraph::~LoadedGraph() {
 }
 
 train::EvaluationContext LoadedGraph::context(ThreadPool& pool) const {
-  return {.world = &world_,
-          .topology = &topology_,
-          .machine = &machine_,
-          .graph = &*graph_,
-          .pool = &pool,
-          .seed = 1,
-          .alive = [] {}};
+  return {
+      .ranks = {&world_, &topology_, &machine_}, .graph = &*graph_, .pool = &pool, .seed = 1, .alive = [] {}};
 }
 
 at::Tensor predicted(nn::BlockModel& model, const train::EvaluationContext& context,
@@ -235,14 +230,14 @@ at::Tensor predicted(nn::BlockModel& model, const train::EvaluationContext& cont
   train::LayerwiseEvaluator evaluator(context);
   const std::filesystem::path path = folder / "logits.npy";
   EXPECT_FALSE(evaluator.predict(model, path.string()).stopped);
-  context.world->barrier();
+  context.ranks.world->barrier();
   at::Tensor logits =
       at::empty({context.graph->manifest().book.num_nodes(), model.output_cols(model.num_layers() - 1)});
   std::ifstream file(path, std::ios::binary);
   file.seekg(-static_cast<std::streamoff>(logits.nbytes()), std::ios::end);
   file.read(static_cast<char*>(logits.mutable_data_ptr()), static_cast<std::streamsize>(logits.nbytes()));
   EXPECT_TRUE(file.good()) << path;
-  context.world->barrier();
+  context.ranks.world->barrier();
   evaluator.close();
   return logits;
 }

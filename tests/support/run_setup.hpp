@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-#include "strata/comm/machine.hpp"
+#include "strata/comm/ranks.hpp"
 #include "support/mpi_world.hpp"
 
 namespace strata::test {
@@ -21,6 +21,8 @@ struct RunSetup {
                                 {.ranks_per_machine = ranks_per_machine, .compute = compute})) {}
   explicit RunSetup(const comm::Topology& given)
       : topology(given), machine(world().communicator(), topology) {}
+
+  comm::Ranks ranks() const { return {&world().communicator(), &topology, &machine}; }
 };
 
 /// A folder name that all ranks agree on and no other run uses.

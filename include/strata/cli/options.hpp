@@ -14,13 +14,16 @@
 
 namespace strata::cli {
 
+/// What a program is called for: to train, to use a trained model, or to plan a run without training.
+enum class Purpose { train, predict, evaluate, plan };
+
 /// What a command line asks for: a run with this configuration, or, without one, a text to print (--help,
 /// --version).
 struct ParsedOptions {
   std::optional<train::TrainConfig> config;
   /// Of `predict` and `evaluate`: what the trained model is used for. `config` says where and how.
   std::optional<train::InferenceRequest> inference;
-  std::optional<train::PlanRequest> plan;  ///< --plan-only: nothing is trained
+  std::optional<train::PlanRequest> plan;  ///< of strata-plan: nothing is trained
   std::vector<std::uint64_t> seeds;        ///< --seeds: a run for each; empty: one run
   std::string text;
 };
@@ -32,20 +35,22 @@ struct NamedOption {
   options::FileValue value;
 };
 
-/// A command line of strata-train that is split into its words. What they mean may depend on the folder of an
-/// earlier run, which only one rank may see; it is read in between.
+/// A command line of strata-train or strata-plan that is split into its words. What they mean may depend on
+/// the folder of an earlier run, which only one rank may see; it is read in between.
 ///
 ///     Command command(argc, argv);
 ///     if (!command.text().empty()) ...            // --help
 ///     auto options = command.complete(contents of run_file(), if there is one);
 class Command {
  public:
-  /// `own_model`: the name of the model that the program has of its own; empty: --model chooses. Throws
+  /// `own_model`: the name of the model that the program has of its own; empty: --model chooses. A command
+  /// line for training may begin with the word predict or evaluate, which changes its purpose. Throws
   /// InputError for options that are unknown ("did you mean --fanouts?") or lack a value.
-  Command(int argc, const char* const* argv, const std::string& own_model = {});
+  Command(int argc, const char* const* argv, const std::string& own_model = {},
+          Purpose purpose = Purpose::train);
   /// The same options, named in a call from a program, which `caller` is in messages and records:
   /// "strata.train". Throws InputError for names that are unknown.
-  Command(std::vector<NamedOption> options, const std::string& caller);
+  Command(std::vector<NamedOption> options, const std::string& caller, Purpose purpose = Purpose::train);
   ~Command();
   Command(Command&&) noexcept;
   Command& operator=(Command&&) noexcept;

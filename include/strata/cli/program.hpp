@@ -2,14 +2,16 @@
 #pragma once
 #include <string>
 
+#include "strata/cli/options.hpp"
 #include "strata/nn/model.hpp"
 #include "strata/train/trainer.hpp"
 
 namespace strata::cli {
 
-/// A program with the command line of strata-train.
+/// A program with the command line of strata-train or strata-plan.
 struct Program {
-  std::string name;            ///< in messages
+  std::string name;  ///< in messages
+  Purpose purpose = Purpose::train;
   std::string own_model = {};  ///< name of its own model in records and files; empty: --model chooses
   train::ModelFactory make_model = nn::make_model;  ///< see train::train()
 };

@@ -30,7 +30,7 @@ class TrainJob {
     std::shared_ptr<comm::Backend> ranks;  ///< for this job only; it closes them, unless it fails
     LogLevel terminal =
         LogLevel::warn;           ///< what of the log is shown; train.log has all that --log-level says
-    bool plan_only = false;       ///< as --plan-only json
+    bool plan_only = false;       ///< plans as strata-plan --json does
     std::optional<int> gpu = {};  ///< TopologyOptions::gpu
   };
   struct Outcome {

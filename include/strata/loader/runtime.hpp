@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "strata/comm/machine.hpp"
+#include "strata/comm/ranks.hpp"
 #include "strata/util/thread_pool.hpp"
 
 namespace strata::loader {
@@ -18,6 +18,7 @@ class Runtime {
   const comm::World& world() const { return world_; }
   const comm::Topology& topology() const { return topology_; }
   const comm::Machine& machine() const { return machine_; }
+  comm::Ranks ranks() const { return {&communicator(), &topology_, &machine_}; }
   Device device() const { return machine_.device(); }
   int cores() const { return cores_; }  ///< for this rank
   /// Of stages that work at the same time; one caller at a time each.

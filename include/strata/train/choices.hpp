@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "strata/util/enum_names.hpp"
+#include "strata/util/types.hpp"
 
 /// The choices of a training run, by the names that users know.
 namespace strata::train {
@@ -13,6 +14,14 @@ enum class OptimizerKind : std::uint8_t {
   sgd,
 };
 enum class ScheduleKind : std::uint8_t { constant, cosine, step };  ///< see ScheduleOptions
+/// How the learning rate changes after the warm-up.
+struct LrSchedule {
+  ScheduleKind kind = ScheduleKind::constant;
+  Count step_size = 1000;  ///< for `step`: updates between two changes
+  double gamma = 0.1;      ///< for `step`: the factor of each change
+};
+/// How neighbors are chosen: a method of sampling, and for LABOR whether layers share their random numbers.
+enum class SamplerKind : std::uint8_t { uniform, weighted, labor, labor_dependent };
 enum class LossKind : std::uint8_t {
   cross_entropy,
   bce,  ///< every class against the others
@@ -56,6 +65,13 @@ inline constexpr auto enum_names<train::ScheduleKind> =
     std::to_array<EnumName<train::ScheduleKind>>({{train::ScheduleKind::constant, "constant"},
                                                   {train::ScheduleKind::cosine, "cosine"},
                                                   {train::ScheduleKind::step, "step"}});
+
+template <>
+inline constexpr auto enum_names<train::SamplerKind> =
+    std::to_array<EnumName<train::SamplerKind>>({{train::SamplerKind::uniform, "uniform"},
+                                                 {train::SamplerKind::weighted, "weighted"},
+                                                 {train::SamplerKind::labor, "labor"},
+                                                 {train::SamplerKind::labor_dependent, "labor-dependent"}});
 
 template <>
 inline constexpr auto enum_names<train::LossKind> = std::to_array<EnumName<train::LossKind>>(

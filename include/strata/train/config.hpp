@@ -46,11 +46,10 @@ struct TrainConfig {
   bool residual = false;         ///< of gat: residual connections
   /// From the seeds outwards; -1: all neighbors. The model has one layer per fanout.
   std::vector<int> fanouts = {15, 10, 5};
-  sampling::Method sampler = sampling::Method::uniform;
+  SamplerKind sampler = SamplerKind::uniform;
   /// Training sees the edges among training nodes only; evaluation and predictions see all.
   bool inductive = false;
-  bool replace = false;          ///< uniform and weighted: with replacement
-  bool labor_dependent = false;  ///< labor: layers share their random numbers
+  bool replace = false;  ///< uniform and weighted: with replacement
   using Compute = comm::TopologyOptions::Compute;
   /// Where the batches of a GPU are sampled. Automatic: where it is faster.
   Compute sampler_device = Compute::automatic;
@@ -64,11 +63,9 @@ struct TrainConfig {
   double learning_rate = 0.003;
   double weight_decay = 0.0;
   OptimizerKind optimizer = OptimizerKind::adam;
-  ScheduleKind lr_schedule = ScheduleKind::constant;
-  Count warmup_steps = 0;     ///< updates over which the learning rate grows to its full value
-  Count lr_step_size = 1000;  ///< of the schedule `step`, in updates
-  double lr_gamma = 0.1;      ///< of the schedule step
-  double clip_grad = 0.0;     ///< largest Euclidean norm of the gradient; 0: no limit
+  LrSchedule lr_schedule;
+  Count warmup_steps = 0;  ///< updates over which the learning rate grows to its full value
+  double clip_grad = 0.0;  ///< largest Euclidean norm of the gradient; 0: no limit
   LossKind loss = LossKind::cross_entropy;
   double label_smoothing = 0.0;
   std::string class_weights;   ///< one number per class, separated by commas, or "balanced"; empty: all 1
@@ -80,29 +77,18 @@ struct TrainConfig {
   std::int64_t gpu_memory_bytes = 0;  ///< per GPU, for the graph; 0: what is free minus what training needs
   std::string placement = "auto";     ///< of the graph in memory; see placement::parse_placement
   tensor::HostPath host_gather = tensor::HostPath::automatic;  ///< how GPUs read rows in host memory
-  int host_threads = 0;    ///< CPU threads per rank for host_gather; 0: three quarters of its cores
-  int loader_threads = 0;  ///< threads that sample and gather while a CPU trains; 0: measured
-  Transport neighbor_exchange = Transport::automatic;  ///< how requests travel between machines
-  Transport row_exchange = Transport::automatic;       ///< how feature rows travel between machines
+  Transport exchange = Transport::automatic;  ///< how neighbors and feature rows travel between machines
   RowPrecision row_exchange_precision = RowPrecision::f32;
-  static constexpr int kMostInFlight = 8;
-  /// Batches that are sampled, gathered or trained at the same time; -1: as many as hide the latency of the
-  /// network.
-  Count batches_in_flight = -1;
   /// Whether every machine keeps the whole structure.
   store::Replication replicate_graph = store::Replication::automatic;
   std::int64_t halo_cache_bytes = store::LoadOptions::kAutomatic;  ///< per machine; 0: none
-  static constexpr Count kAutomatic = -1;
-  Count presample = kAutomatic;          ///< batches per rank that are sampled to find what is hot; 0: none
-  Precision precision = Precision::f32;  ///< of training
-  bool pipeline = true;                  ///< stages of different steps overlap; off gives the same numbers
+  Precision precision = Precision::f32;                            ///< of training
+  bool pipeline = true;  ///< stages of different steps overlap; off gives the same numbers
   CudaGraphs cuda_graph = CudaGraphs::automatic;  ///< replay steps of padded shape
   /// The SMs of a GPU for loading and for training: auto (measured), off (all SMs for both), or LOAD,TRAIN in
   /// percent.
   std::string sm_split = "auto";
-  bool normalize_features = false;
   store::FeatureFormat feature_format = store::FeatureFormat::stored;  ///< of feature rows in memory
-  bool verify_parts = true;                                            ///< see store::LoadOptions
   /// Training begins while feature rows are still read; see store::LoadOptions::late_features.
   bool start_early = false;
 
@@ -112,21 +98,24 @@ struct TrainConfig {
   int patience = 0;                  ///< evaluations without improvement before the run ends; 0: never
   int checkpoint_every = 1;          ///< epochs; 0: only when stopped
   bool resume = false;
-  std::string predictions;  ///< .npy or .csv file for the logits of all nodes; empty: none
 
-  std::string trace;    ///< file that records what the stages did and when; empty: none
-  bool report = false;  ///< a page about the finished run, which strata-report writes
-  int log_every = 0;    ///< steps; 0: only one line per epoch
+  std::string trace;  ///< file that records what the stages did and when; empty: none
+  int log_every = 0;  ///< steps; 0: only one line per epoch
   LogLevel log_level = LogLevel::info;
-  bool verbose = false;  ///< the terminal shows the stages of epochs, too
   ProgressStyle progress = ProgressStyle::automatic;
-  ColorChoice color = ColorChoice::automatic;
   /// Seconds without progress of a rank, after loading, that end the run; 0: never.
   int watchdog_seconds = 300;
 
   Provenance provenance;
 
   int num_layers() const { return static_cast<int>(fanouts.size()); }
+  sampling::Method sampling_method() const {
+    return sampler == SamplerKind::uniform    ? sampling::Method::uniform
+           : sampler == SamplerKind::weighted ? sampling::Method::weighted
+                                              : sampling::Method::labor;
+  }
+  /// Whether the layers of a batch share their random numbers.
+  bool is_layer_dependent() const { return sampler == SamplerKind::labor_dependent; }
 };
 
 /// Throws InputError with the remedy for what is impossible or contradictory. Opens no file. train() calls

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "strata/comm/machine.hpp"
+#include "strata/comm/ranks.hpp"
 #include "strata/sampling/sampler.hpp"
 #include "strata/store/machine_graph.hpp"
 #include "strata/train/metrics.hpp"
@@ -15,8 +15,6 @@ class BlockModel;
 }
 
 namespace strata::train {
-
-class PredictionFile;
 
 struct Evaluation {
   Scores valid, test;
@@ -37,9 +35,7 @@ class Evaluator {
 
 /// Everything an evaluator reads; references must outlive it.
 struct EvaluationContext {
-  const comm::Communicator* world = nullptr;
-  const comm::Topology* topology = nullptr;
-  const comm::Machine* machine = nullptr;
+  comm::Ranks ranks;
   const store::MachineGraph* graph = nullptr;
   ThreadPool* pool = nullptr;
   std::uint64_t seed = 0;
@@ -76,11 +72,8 @@ class LayerwiseEvaluator final : public Evaluator {
   /// Whether the layers of these nodes fit into the memory that is free now on every machine. Collective; the
   /// result is the same on all ranks.
   bool fits(const nn::BlockModel& model, Nodes nodes = Nodes::scored) const;
-  /// Also writes the logits of all nodes, by original id. `file` is [num_nodes, classes]; it is incomplete if
-  /// the evaluation was stopped.
-  Evaluation predict(nn::BlockModel& model, PredictionFile& file);
-  /// The same with a file of this name, which must lie on a file system that all hosts share. No file is left
-  /// if the evaluation was stopped.
+  /// Also writes the logits of all nodes, by original id: a NumPy file [num_nodes, classes] on a file system
+  /// that all hosts share. No file is left if the evaluation was stopped.
   Evaluation predict(nn::BlockModel& model, const std::string& npy_path);
   void close() override;
 

@@ -24,9 +24,8 @@ struct Option {
   bool is_common = false;  ///< shown by the short --help
   /// A part of what is computed: a run that is resumed has the same value.
   bool is_fixed = false;
-  bool of_host = false;       ///< ranks may differ in it
-  bool of_one_run = false;    ///< means nothing to another run; a file that records a run has it as a comment
-  bool is_shorthand = false;  ///< of another option, which keeps the value
+  bool of_host = false;     ///< ranks may differ in it
+  bool of_one_run = false;  ///< means nothing to another run; a file that records a run has it as a comment
   /// These set the bound variable; see option_values.hpp.
   std::function<void(std::string_view what, std::string_view text)> read_text;
   std::function<void(std::string_view what, const FileValue& value)> read_file;
@@ -36,7 +35,6 @@ struct Option {
   Option& fixed() { return set(is_fixed); }
   Option& per_host() { return set(of_host); }
   Option& per_run() { return set(of_one_run); }
-  Option& shorthand() { return set(is_shorthand); }
 
  private:
   Option& set(bool& fact) {

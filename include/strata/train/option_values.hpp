@@ -217,40 +217,4 @@ struct BytesOrAuto : NumberOrAuto {
   static Value from_file(std::string_view what, const FileValue& value);
 };
 
-/// A positive number, auto (-1) or off (0).
-struct CountOrAuto {
-  using Value = Count;
-  static constexpr Value kAutomatic = -1;
-  static std::string hint() { return "auto,off,INT"; }
-  static std::string shown(Value value) {
-    return value == kAutomatic ? "auto" : value == 0 ? "off" : std::to_string(value);
-  }
-  static std::string literal(Value value) {
-    return value > 0 ? std::to_string(value) : toml_string(shown(value));
-  }
-  static Value from_text(std::string_view what, std::string_view text);
-  static Value from_file(std::string_view what, const FileValue& value);
-};
-
-/// A number in a range, or auto (-1).
-template <Count kLeast, Count kMost>
-struct RangeOrAuto : NumberOrAuto {
-  static std::string hint() { return fmt::format("auto,{}..{}", kLeast, kMost); }
-  static Value from_text(std::string_view what, std::string_view text) {
-    for (Value value = kLeast; value <= kMost; ++value)
-      if (text == std::to_string(value)) return value;
-    if (text == "auto") return kAutomatic;
-    throw InputError(
-        fmt::format("{}: \"{}\" is neither auto nor a number from {} to {}", what, text, kLeast, kMost),
-        fmt::format("Give auto, or a number such as {}.", (kLeast + kMost) / 2));
-  }
-  static Value from_file(std::string_view what, const FileValue& value) {
-    if (const auto* integer = value.as<std::int64_t>()) return from_text(what, std::to_string(*integer));
-    const auto* text = value.as<std::string>();
-    if (text == nullptr)
-      refuse_type(what, value, fmt::format("\"auto\" or an integer from {} to {}", kLeast, kMost));
-    return from_text(what, *text);
-  }
-};
-
 }  // namespace strata::options

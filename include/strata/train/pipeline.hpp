@@ -10,7 +10,7 @@
 
 #include "strata/comm/launch_order.hpp"
 #include "strata/comm/link.hpp"
-#include "strata/comm/machine.hpp"
+#include "strata/comm/ranks.hpp"
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/sm_group.hpp"
 #include "strata/cuda/stream.hpp"
@@ -60,9 +60,7 @@ struct LoaderTimes {
 
 /// What a pipeline works with. A view: all of it outlives the pipeline.
 struct PipelineParts {
-  const comm::Communicator* world = nullptr;  ///< is duplicated, once for each stage
-  const comm::Topology* topology = nullptr;
-  const comm::Machine* machine = nullptr;
+  comm::Ranks ranks;  ///< their communicator is duplicated, once for each stage
   const store::MachineGraph* graph = nullptr;
   ThreadPool* sample_pool = nullptr;  ///< of the sampling stage
   ThreadPool* gather_pool = nullptr;  ///< of the gathering stage; another one, if the stages overlap

@@ -8,14 +8,14 @@
 
 namespace strata::train {
 
-/// What --plan-only asks for.
+/// What strata-plan is asked for.
 struct PlanRequest {
   /// --cluster: "machines=16,gpus=8,link=400Gbit/s,..."; empty: the machines of this run.
   std::string cluster;
   bool json = false;  ///< one line of JSON instead of tables
 };
 
-/// A plan in the two ways in which --plan-only tells it.
+/// A plan in the two ways in which strata-plan prints it.
 struct RunPlan {
   std::string tables;
   std::string record;  ///< one line of JSON

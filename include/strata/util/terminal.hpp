@@ -17,11 +17,6 @@ enum class ProgressStyle : std::uint8_t {
   lines,  ///< a line every ten seconds
   off,
 };
-enum class ColorChoice : std::uint8_t {
-  automatic,  ///< on a terminal, unless NO_COLOR is set
-  on,
-  off,
-};
 
 template <>
 inline constexpr auto enum_names<ProgressStyle> =
@@ -29,9 +24,6 @@ inline constexpr auto enum_names<ProgressStyle> =
                                             {ProgressStyle::bar, "bar"},
                                             {ProgressStyle::lines, "lines"},
                                             {ProgressStyle::off, "off"}});
-template <>
-inline constexpr auto enum_names<ColorChoice> = std::to_array<EnumName<ColorChoice>>(
-    {{ColorChoice::automatic, "auto"}, {ColorChoice::on, "on"}, {ColorChoice::off, "off"}});
 
 /// Decides for this process how progress is shown. Call it early in main.
 void choose_progress(ProgressStyle style);
@@ -42,8 +34,8 @@ bool output_is_terminal();
 /// How progress is shown: never `automatic`.
 ProgressStyle progress_style();
 
-/// Whether colors are wanted on stderr.
-bool wants_color(ColorChoice choice);
+/// Whether colors are wanted on stderr: on a terminal, or if CLICOLOR_FORCE is set, unless NO_COLOR is set.
+bool wants_color();
 
 /// The columns of the terminal of stdout, else of COLUMNS, else `otherwise`.
 int terminal_columns(int otherwise);

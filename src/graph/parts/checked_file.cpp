@@ -41,7 +41,7 @@ void refuse_changed(const std::filesystem::path& file, const std::string& what) 
       fmt::format("{}: {} changed since the parts were built", file.string(), what),
       fmt::format(
           "The file is damaged: copy it again, or build the parts again. `strata-partition verify {}` lists "
-          "all that is wrong; strata-train --verify-parts off takes it as it is.",
+          "all that is wrong.",
           file.parent_path().string()));
 }
 

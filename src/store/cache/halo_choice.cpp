@@ -25,7 +25,7 @@ constexpr Count kIndexBytes = 16;  // per node of a NodeIndex
 using Occurrences = HostArray<std::uint32_t>;
 
 Occurrences count_occurrences(const HaloTask& task) {
-  const comm::Machine& machine = task.machine;
+  const comm::Machine& machine = *task.ranks.machine;
   const GraphView graph = task.regions.view();
   auto occurrences = Occurrences::create(machine, graph.num_nodes, "occurrences of other machines' nodes");
   const Range all{graph.indptr[0], graph.indptr[graph.num_local] - graph.indptr[0]};
@@ -47,7 +47,7 @@ Occurrences count_occurrences(const HaloTask& task) {
 }
 
 Range own_nodes(const HaloTask& task) {
-  return share_of({0, task.regions.sizes.num_nodes}, task.machine.rank(), task.machine.size());
+  return share_of({0, task.regions.sizes.num_nodes}, task.ranks.machine->rank(), task.ranks.machine->size());
 }
 
 std::int64_t id_bytes_of(const RegionSizes& sizes) { return sizes.wide_nodes() ? 8 : 4; }
@@ -57,7 +57,7 @@ std::int64_t list_overhead(const RegionSizes& sizes, int num_ranks) {
 }
 
 std::int64_t row_bytes_of(const HaloTask& task) {
-  return task.budget.row_bytes + kIndexBytes * task.machine.size();
+  return task.budget.row_bytes + kIndexBytes * task.ranks.machine->size();
 }
 
 /// Where costs are not known, a byte on the wire takes one second.
@@ -75,7 +75,7 @@ std::vector<HeatClass> count_classes(const HaloTask& task, const Occurrences& oc
   std::vector<HeatClass> classes(kHeatClasses);
   const GraphView graph = task.regions.view();
   const Range own = own_nodes(task);
-  task.machine.together([&] {
+  task.ranks.machine->together([&] {
     for (NodeId node = own.first; node < own.end(); ++node) {
       if (graph.owns(node)) continue;
       classes[heat_class(occurrences.data()[node])].add(task.counts ? task.counts->rows(node) : 0,
@@ -84,7 +84,7 @@ std::vector<HeatClass> count_classes(const HaloTask& task, const Occurrences& oc
   });
   std::vector<std::int64_t> sums(kHeatClasses * kSums);
   std::memcpy(sums.data(), classes.data(), sums.size() * sizeof(std::int64_t));
-  task.machine.communicator().all_reduce(std::span(sums));
+  task.ranks.machine->communicator().all_reduce(std::span(sums));
   std::memcpy(static_cast<void*>(classes.data()), sums.data(), sums.size() * sizeof(std::int64_t));
   return classes;
 }
@@ -125,7 +125,11 @@ class Chooser {
  public:
   /// Looks at all candidates. Collective over the machine.
   explicit Chooser(const HaloTask& task)
-      : task_(task), occurrences_(count_occurrences(task)), costs_(costs_of(task)), heat_(make_heat()) {
+      : task_(task),
+        machine_(*task.ranks.machine),
+        occurrences_(count_occurrences(task)),
+        costs_(costs_of(task)),
+        heat_(make_heat()) {
     add_to_levels();
   }
 
@@ -133,9 +137,10 @@ class Chooser {
   HaloPlan plan() const {
     if (!task_.options.exchange_costs) return {.amounts = fill_budget(offer(), task_.budget, costs_)};
     return plan_what_pays(offer(), task_.budget, costs_, [this](std::span<double> values) {
-      if (task_.machine.rank() > 0) std::ranges::fill(values, 0.0);
-      task_.world.all_reduce(values);
-      task_.world.broadcast(values.data(), static_cast<Count>(values.size_bytes()), 0);  // to the last bit
+      if (machine_.rank() > 0) std::ranges::fill(values, 0.0);
+      task_.ranks.world->all_reduce(values);
+      // To the last bit.
+      task_.ranks.world->broadcast(values.data(), static_cast<Count>(values.size_bytes()), 0);
     });
   }
 
@@ -145,7 +150,7 @@ class Chooser {
     if (amounts.lists.bytes > 0) share_lists(take(lists_, amounts.lists.bytes, true), nodes);
     if (amounts.rows.bytes > 0) share_rows(take(rows_, amounts.rows.bytes, false), nodes);
     // What the ranks have written is there, and then a rank may free the memory of the occurrences.
-    task_.machine.barrier();
+    machine_.barrier();
     return nodes;
   }
 
@@ -178,7 +183,7 @@ class Chooser {
   Candidate list_of(NodeId node, Count degree) const {
     const RegionSizes& sizes = task_.regions.sizes;
     const double visits = heat_.visits(class_of(node), task_.counts ? task_.counts->visits(node) : 0);
-    const std::int64_t bytes = degree * edge_bytes_of(sizes) + list_overhead(sizes, task_.machine.size());
+    const std::int64_t bytes = degree * edge_bytes_of(sizes) + list_overhead(sizes, machine_.size());
     return {.node = node,
             .degree = degree,
             .bytes = bytes,
@@ -212,7 +217,7 @@ class Chooser {
   }
 
   void walk(bool lists, const Visit& visit) const {
-    task_.machine.together([&] { lists ? visit_lists(visit) : visit_rows(visit); });
+    machine_.together([&] { lists ? visit_lists(visit) : visit_rows(visit); });
   }
 
   void add_to_levels() {
@@ -228,9 +233,9 @@ class Chooser {
     };
     if (task_.budget.rows) walk(false, adding_to(rows_));
     if (task_.budget.lists) walk(true, adding_to(lists_));
-    rows_.sum(task_.machine);
-    lists_.sum(task_.machine);
-    task_.machine.communicator().all_reduce(std::span(&degrees_, 1));
+    rows_.sum(machine_);
+    lists_.sum(machine_);
+    machine_.communicator().all_reduce(std::span(&degrees_, 1));
   }
 
   /// Of a visit to a list of mean length.
@@ -261,7 +266,7 @@ class Chooser {
                            [&](const Candidate& c) { return c.level >= cut.level - 1; });
     });
     std::ranges::sort(chosen, {}, &Candidate::node);
-    std::int64_t left = cut.rest / task_.machine.size();
+    std::int64_t left = cut.rest / machine_.size();
     std::erase_if(chosen, [&](const Candidate& c) {
       if (c.level >= cut.level) return false;
       if (c.bytes > left) return true;
@@ -277,11 +282,11 @@ class Chooser {
     Count total = 0;          ///< of all ranks and classes
   };
   Places places_of(std::span<const Count> own) const {
-    const auto ranks = static_cast<std::size_t>(task_.machine.size()),
-               rank = static_cast<std::size_t>(task_.machine.rank());
+    const auto ranks = static_cast<std::size_t>(machine_.size()),
+               rank = static_cast<std::size_t>(machine_.rank());
     std::vector<std::int64_t> counts(own.size() * ranks + 1);
     for (std::size_t c = 0; c < own.size(); ++c) counts[c * ranks + rank] = own[c];
-    task_.machine.communicator().all_reduce(std::span(counts));
+    machine_.communicator().all_reduce(std::span(counts));
     std::exclusive_scan(counts.begin(), counts.end(), counts.begin(), Count{0});
     Places places{.next = {}, .total = counts.back()};
     for (std::size_t c = 0; c < own.size(); ++c) places.next.push_back(counts[c * ranks + rank]);
@@ -290,21 +295,20 @@ class Chooser {
 
   /// Writes this rank's lists to what the ranks share; their shares of the nodes follow each other.
   void share_lists(const std::vector<Candidate>& own, HaloNodes& nodes) const {
-    const comm::Machine& machine = task_.machine;
     Count own_edges = 0;
     for (const Candidate& c : own) own_edges += c.degree;
     const Count own_lists = std::ssize(own);
     const Places lists = places_of(std::span(&own_lists, 1)), edges = places_of(std::span(&own_edges, 1));
     if (lists.total == 0) return;
-    nodes.lists = HostArray<NodeId>::create(machine, lists.total, "nodes of the halo's lists");
-    nodes.indptr = HostArray<Count>::create(machine, lists.total + 1, "indptr of the halo");
+    nodes.lists = HostArray<NodeId>::create(machine_, lists.total, "nodes of the halo's lists");
+    nodes.indptr = HostArray<Count>::create(machine_, lists.total + 1, "indptr of the halo");
     Count place = lists.next.front(), edge = edges.next.front();
     for (const Candidate& c : own) {
       nodes.lists->data()[place] = c.node;
       nodes.indptr->data()[place++] = edge;
       edge += c.degree;
     }
-    if (machine.rank() == 0) nodes.indptr->data()[lists.total] = edges.total;
+    if (machine_.rank() == 0) nodes.indptr->data()[lists.total] = edges.total;
   }
 
   void share_rows(const std::vector<Candidate>& own, HaloNodes& nodes) const {
@@ -317,9 +321,9 @@ class Chooser {
     for (const Candidate& c : own) ++counts[class_of_heat(c)];
     Places rows = places_of(counts);
     if (rows.total == 0) return;
-    nodes.rows = HostArray<NodeId>::create(task_.machine, rows.total, "nodes of the halo's rows");
+    nodes.rows = HostArray<NodeId>::create(machine_, rows.total, "nodes of the halo's rows");
     nodes.row_occurrences =
-        HostArray<std::uint32_t>::create(task_.machine, rows.total, "occurrences of the halo's rows");
+        HostArray<std::uint32_t>::create(machine_, rows.total, "occurrences of the halo's rows");
     for (const Candidate& c : own) {
       const Count place = rows.next[class_of_heat(c)]++;
       nodes.rows->data()[place] = c.node;
@@ -328,6 +332,7 @@ class Chooser {
   }
 
   const HaloTask& task_;
+  const comm::Machine& machine_;
   const Occurrences occurrences_;
   const ExchangeCosts costs_;
   const HaloHeat heat_;
@@ -357,16 +362,16 @@ bool holds_all(const HaloTask& task) {
               edges = sizes.replicated ? 0 : task.num_edges - sizes.local_edges;
   std::int64_t bytes = task.budget.rows ? others * row_bytes_of(task) : 0;
   if (task.budget.lists)
-    bytes += others * list_overhead(sizes, task.machine.size()) + edges * edge_bytes_of(sizes);
+    bytes += others * list_overhead(sizes, task.ranks.machine->size()) + edges * edge_bytes_of(sizes);
   return bytes <= task.budget.bytes;
 }
 
 HaloChoice choose_halo(const HaloTask& task) {
   std::optional<Chooser> chooser;
-  task.world.together([&] { chooser.emplace(task); });
+  task.ranks.world->together([&] { chooser.emplace(task); });
   HaloPlan plan = chooser->plan();
   HaloChoice choice{.nodes = {}, .decisions = std::move(plan.decisions)};
-  task.world.together([&] { choice.nodes = chooser->nodes(plan.amounts); });
+  task.ranks.world->together([&] { choice.nodes = chooser->nodes(plan.amounts); });
   return choice;
 }
 

@@ -8,6 +8,7 @@
 #include "cache/read_counts.hpp"
 #include "graph_regions.hpp"
 #include "load/part_loader.hpp"
+#include "strata/comm/ranks.hpp"
 #include "strata/placement/keep_plan.hpp"
 #include "strata/store/cache_decision.hpp"
 #include "strata/store/halo_plan.hpp"
@@ -37,8 +38,7 @@ struct HaloNodes {
 std::int64_t gpu_bytes_of_lists(const HaloNodes& nodes, const RegionSizes& sizes);
 
 struct HaloTask {
-  const comm::Communicator& world;
-  const comm::Machine& machine;
+  comm::Ranks ranks;
   const GraphRegions& regions;
   PartLoader& loader;
   ThreadPool& pool;
@@ -64,7 +64,7 @@ struct HaloChoice {
 /// Ranks rows and lists together by the time that a byte of them saves, and takes what the budget holds; with
 /// LoadOptions::exchange_costs, nothing that does not pay. All machines keep rows, or none does, and so with
 /// lists. Of nodes that are equally hot and do not all fit, each rank's share is taken in ascending order.
-/// The result is the same on all ranks of a machine. Collective over `world`; throws on all ranks alike.
+/// The result is the same on all ranks of a machine. Collective over all ranks; throws on all ranks alike.
 HaloChoice choose_halo(const HaloTask& task);
 
 }  // namespace strata::store

@@ -9,7 +9,7 @@
 namespace strata::store {
 
 HaloRegions read_halo(const HaloTask& task, HaloNodes& nodes) {
-  const comm::Machine& machine = task.machine;
+  const comm::Machine& machine = *task.ranks.machine;
   const RegionSizes& sizes = task.regions.sizes;
   const std::span<const NodeId> lists = nodes.lists->span();
   const Count num_lists = std::ssize(lists), num_edges = nodes.indptr->data()[num_lists];

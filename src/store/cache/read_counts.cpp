@@ -80,9 +80,10 @@ HaloReads ReadCounts::halo_reads() const {
   return reads;
 }
 
-ServedReads exchange_reads(const ReadCounts& counts, const comm::Communicator& world,
-                           const comm::Topology& topology, const comm::Machine& machine,
+ServedReads exchange_reads(const ReadCounts& counts, const comm::Ranks& ranks,
                            std::span<const NodeId> machine_offsets) {
+  const comm::Communicator& world = *ranks.world;
+  const comm::Machine& machine = *ranks.machine;
   const Range own = counts.own();
   std::optional<ServedReads> served;
   world.together([&] {
@@ -91,13 +92,13 @@ ServedReads exchange_reads(const ReadCounts& counts, const comm::Communicator& w
     served.emplace(std::move(rows), std::move(visits));
   });
   std::vector<std::vector<NodeReads>> by_rank(static_cast<std::size_t>(world.size()));
-  for (int other = 0; other < topology.num_machines(); ++other) {
+  for (int other = 0; other < ranks.topology->num_machines(); ++other) {
     if (other == machine.index()) continue;
     const NodeId begin = machine_offsets[static_cast<std::size_t>(other)],
                  end = machine_offsets[static_cast<std::size_t>(other) + 1];
     Range share = share_of({0, end - begin}, machine.rank(), machine.size());
     share.first += begin;
-    append_reads(counts, share, by_rank[static_cast<std::size_t>(topology.rail(world.rank(), other))]);
+    append_reads(counts, share, by_rank[static_cast<std::size_t>(ranks.topology->rail(world.rank(), other))]);
   }
   std::vector<NodeReads> reads;
   std::vector<Count> sizes;

@@ -7,7 +7,7 @@
 
 #include "cache/halo_heat.hpp"
 #include "graph_regions.hpp"
-#include "strata/comm/machine.hpp"
+#include "strata/comm/ranks.hpp"
 #include "strata/store/load_options.hpp"
 #include "strata/util/shares.hpp"
 
@@ -54,9 +54,8 @@ struct ServedReads {
 
 /// Tells the owner of every node how often batches of this machine read it: (id, counts) of nodes that were
 /// read at all, once. Each rank sends a share of the nodes and holds 16 bytes per pair that it sends or
-/// receives. Collective over `world`, whose machines all call it.
-ServedReads exchange_reads(const ReadCounts& counts, const comm::Communicator& world,
-                           const comm::Topology& topology, const comm::Machine& machine,
+/// receives. Collective over all ranks.
+ServedReads exchange_reads(const ReadCounts& counts, const comm::Ranks& ranks,
                            std::span<const NodeId> machine_offsets);
 
 }  // namespace strata::store

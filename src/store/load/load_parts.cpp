@@ -136,17 +136,17 @@ class Loading {
 
   /// Chooses what to keep of other machines' nodes, and reads their lists. Collective over `world`, as are
   /// its errors.
-  void read_halo(const comm::Communicator& world, const comm::Topology& topology) {
-    HaloTask task{.world = world,
-                  .machine = machine_,
+  void read_halo(const comm::Ranks& ranks) {
+    const comm::Communicator& world = *ranks.world;
+    HaloTask task{.ranks = ranks,
                   .regions = *state_.regions,
                   .loader = *loader_,
                   .pool = pool_,
                   .options = options_,
                   .budget = budget_,
                   .num_edges = state_.manifest.num_edges};
-    const HaloNeeds needs = halo_needs(task, world);
-    if (needs.presampling) count_reads(world, topology);
+    const HaloNeeds needs = halo_needs(task);
+    if (needs.presampling) count_reads(ranks);
     if (!needs.halo) return;
     task.counts = counts_ ? &*counts_ : nullptr;
     world.together([&] {
@@ -292,35 +292,36 @@ class Loading {
   struct HaloNeeds {
     bool halo = false, presampling = false;
   };
-  HaloNeeds halo_needs(const HaloTask& task, const comm::Communicator& world) const {
+  HaloNeeds halo_needs(const HaloTask& task) const {
     if (num_machines_ == 1) return {};
     const bool keeps = budget_.bytes > 0,
                asks_heat = keeps && (options_.exchange_costs.has_value() || !holds_all(task));
     std::array<std::int64_t, 2> needs{keeps, asks_heat && options_.presampling.together};
-    world.all_reduce(std::span<std::int64_t>(needs), comm::Communicator::Op::max);
+    task.ranks.world->all_reduce(std::span<std::int64_t>(needs), comm::Communicator::Op::max);
     return {.halo = needs[0] > 0, .presampling = needs[1] > 0};
   }
 
   /// Samples batches of all machines, and tells those that have GPUs what others read of their nodes.
-  void count_reads(const comm::Communicator& world, const comm::Topology& topology) {
+  void count_reads(const comm::Ranks& ranks) {
     const GraphView view = state_.regions->view();
-    world.together([&] {
+    ranks.world->together([&] {
       counts_.emplace(ReadCounts::create(machine_, view.num_nodes, {view.first_node, view.num_local}));
     });
     const std::span<const NodeId> all = state_.manifest.book.offsets();
     const std::span offsets =
         all.subspan(static_cast<std::size_t>(parts_.first), static_cast<std::size_t>(parts_.count) + 1);
-    const Presampling::Source::Ranks ranks{world, topology, state_.machine_offsets, machine_.index()};
+    const Presampling::Source::Ranks askers{*ranks.world, *ranks.topology, state_.machine_offsets,
+                                            machine_.index()};
     const GraphView lists = state_.regions->lists_view();
     options_.presampling.run({.graph = lists,
                               .train_nodes = state_.regions->train.span(),
                               .part_offsets = offsets,
                               .train_clusters = state_.regions->train_clusters.span(),
-                              .ranks = &ranks},
+                              .ranks = &askers},
                              [&](const BatchReads& batch) { counts_->add(batch); });
     counts_->finish(machine_);
-    if (!comm::ranks_on(topology, Device::Kind::cuda).empty())
-      served_.emplace(exchange_reads(*counts_, world, topology, machine_, state_.machine_offsets));
+    if (!comm::ranks_on(*ranks.topology, Device::Kind::cuda).empty())
+      served_.emplace(exchange_reads(*counts_, ranks, state_.machine_offsets));
   }
 
   /// What competes with the halo for the GPUs.
@@ -428,7 +429,7 @@ MachineGraph MachineGraph::load(const graph::PartsOrigin& parts, const comm::Com
   });
   if (options.in_degrees && !options.degrees_of_loops) leave_loops_out(*state->regions, machine, world);
   if (options.train_edges_only) loading.keep_train_edges(world);
-  loading.read_halo(world, topology);
+  loading.read_halo({&world, &topology, &machine});
   const MemoryShare share = memory_share(world, machine);
   world.together([&] {
     loading.plan(gpu_bytes, share.free);

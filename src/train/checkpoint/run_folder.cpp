@@ -154,7 +154,6 @@ RunFolder::RunFolder(const TrainConfig& config, const comm::Communicator& commun
 }
 
 void RunFolder::take(const TrainConfig& config) {
-  check_can_write("--predictions", config.predictions, config.output);
   check_can_write("--trace", config.trace, config.output);
   std::error_code ignored;
   const bool named = !config.output.empty();

@@ -19,7 +19,7 @@ json values_of(const TrainConfig& config, bool (*wanted)(const options::Option&)
   const options::OptionTable table = train_options(settings);
   json values = json::object();
   for (const options::Option& option : table.options())
-    if (!option.is_shorthand && wanted(option)) values[option.name] = json::parse(option.literal());
+    if (wanted(option)) values[option.name] = json::parse(option.literal());
   if (values.contains("model")) values["model"] = model_name(config);
   return values;
 }
@@ -33,7 +33,6 @@ std::string generated_graph(const graph::Source& graph) {
 json shared_options(const TrainConfig& config) {
   json values = values_of(config, [](const options::Option& option) { return !option.of_host; });
   values["graph"] = generated_graph(config.graph);
-  values["predictions"] = config.predictions.empty() ? "none" : "a file";
   values["trace"] = config.trace.empty() ? "none" : "a file";
   values["init-from"] = config.init_from.empty() ? "none" : "a run";
   values["resume"] = config.resume;
@@ -73,7 +72,7 @@ std::string resume_signature(const TrainConfig& config, int num_ranks) {
   json values = values_of(config, [](const options::Option& option) { return option.is_fixed; });
   values["global-batch-size"] =
       config.global_batch_size > 0 ? config.global_batch_size : config.batch_size * num_ranks;
-  if (config.lr_schedule == ScheduleKind::cosine) values["epochs"] = config.epochs;  // it ends at 0
+  if (config.lr_schedule.kind == ScheduleKind::cosine) values["epochs"] = config.epochs;  // it ends at 0
   return values.dump();
 }
 

@@ -12,7 +12,7 @@ namespace strata::train {
 Evaluators::Evaluators(RunContext& context, const store::MachineGraph& graph, const nn::BlockModel& model)
     : context_(context), graph_(graph), model_(model) {
   const TrainConfig& config = context.config;
-  const bool by_weight = config.sampler == sampling::Method::weighted;
+  const bool by_weight = config.sampling_method() == sampling::Method::weighted;
   if (by_weight && config.eval_fanouts.empty() && !model.traits().takes_edge_weights) {
     throw InputError("exact evaluation cannot weigh neighbors, because this model's layers count all alike",
                      "Set ModelTraits::takes_edge_weights, or give --eval-fanouts.");
@@ -22,9 +22,7 @@ Evaluators::Evaluators(RunContext& context, const store::MachineGraph& graph, co
 }
 
 EvaluationContext Evaluators::evaluation_context() {
-  return {.world = &context_.communicator(),
-          .topology = &context_.topology,
-          .machine = &context_.machine,
+  return {.ranks = context_.ranks(),
           .graph = &graph_,
           .pool = &context_.sample_pool,
           .seed = context_.config.seed,

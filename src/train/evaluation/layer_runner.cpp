@@ -34,14 +34,14 @@ bool reads_projected(const nn::BlockModel& model, int layer) {
 LayerRunner::LayerRunner(const EvaluationContext& context, const comm::Communicator& communicator)
     : context_(context),
       communicator_(communicator),
-      device_(context.machine->device()),
+      device_(context.ranks.device()),
       chunk_bytes_(context.chunk_bytes > 0 ? context.chunk_bytes : default_chunk_bytes(device_)) {}
 
 bool LayerRunner::apply(const LayerPass& pass, StopPoll& poll, const Consume& consume) {
   const bool done =
       in_place(pass) ? apply_in_place(pass, poll, consume) : apply_gathered(pass, poll, consume);
   hub_.reset();
-  context_.machine->barrier();
+  context_.ranks.machine->barrier();
   return done;
 }
 
@@ -58,7 +58,7 @@ void LayerRunner::release_buffers() {
 std::vector<NodeChunk> LayerRunner::chunks(const LayerPass& pass, const ChunkCost& cost) const {
   const bool splits_lists = cost.edge_bytes > 0 && pass.model->traits().takes_pieces;
   std::vector<NodeChunk> pieces =
-      pass.nodes.cut(context_.machine->rank(), context_.machine->size(), cost,
+      pass.nodes.cut(context_.ranks.machine->rank(), context_.ranks.machine->size(), cost,
                      {.nodes = kMaxChunkNodes, .bytes = chunk_bytes_, .splits_lists = splits_lists});
   std::int64_t count = std::ssize(pieces);
   communicator_.all_reduce(std::span(&count, 1), comm::Communicator::Op::max);
@@ -180,9 +180,9 @@ at::Tensor LayerRunner::add_piece(const LayerPass& pass, const NodeChunk::Piece&
 feature::RowExchangeContext LayerRunner::row_exchange(std::span<const NodeId> machine_offsets) const {
   if (!distributed()) return {};
   return {.communicator = &communicator_,
-          .topology = context_.topology,
+          .topology = context_.ranks.topology,
           .machine_offsets = machine_offsets,
-          .machine = context_.machine->index()};
+          .machine = context_.ranks.machine->index()};
 }
 
 /// Makes room for the rows of a chunk's input nodes.

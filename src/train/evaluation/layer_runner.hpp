@@ -61,7 +61,7 @@ class LayerRunner {
                        const ListPiece::Blocks& blocks);
   const float* kept_rows(const LayerPass& pass, const at::Tensor& output, const cuda::Stream& stream);
   const float* to_host(const at::Tensor& rows, const cuda::Stream& stream);
-  bool distributed() const { return context_.topology->num_machines() > 1; }
+  bool distributed() const { return context_.ranks.on_several_machines(); }
 
   const EvaluationContext& context_;
   const comm::Communicator& communicator_;

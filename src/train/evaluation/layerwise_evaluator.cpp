@@ -50,17 +50,17 @@ struct LayerwiseEvaluator::State {
 
   explicit State(const EvaluationContext& c)
       : context(c),
-        communicator(c.world->duplicate()),
-        device(c.machine->device()),
+        communicator(c.ranks.world->duplicate()),
+        device(c.ranks.device()),
         members(membership(*c.graph)),
         runner(context, communicator) {}
 
-  bool distributed() const { return context.topology->num_machines() > 1; }
+  bool distributed() const { return context.ranks.on_several_machines(); }
 
   sampling::ExchangeContext sampling_exchange() const {
     if (!distributed() || context.graph->is_replicated()) return {};
     return {.communicator = &communicator,
-            .topology = context.topology,
+            .topology = context.ranks.topology,
             .machine_offsets = context.graph->machine_offsets(),
             .halo = context.graph->halo_lists(),
             .pool = context.pool};
@@ -80,8 +80,8 @@ struct LayerwiseEvaluator::State {
     };
     return find_needed_nodes({.communicator = &communicator,
                               .graph = &view,
-                              .rank_of_machine = context.machine->rank(),
-                              .ranks_of_machine = context.machine->size(),
+                              .rank_of_machine = context.ranks.machine->rank(),
+                              .ranks_of_machine = context.ranks.machine->size(),
                               .num_layers = num_layers,
                               .most = context.most_needed,
                               .pool = context.pool,
@@ -95,8 +95,9 @@ struct LayerwiseEvaluator::State {
   /// Bytes that tables of rows may take on all GPUs of the machine. Collective over the machine.
   Count gpu_room() const {
     constexpr double kSpared = 0.6;  // because the chunks that are computed need memory, too
-    return static_cast<Count>(kSpared * static_cast<double>(comm::free_gpu_bytes_per_rank(*context.machine)) *
-                              context.machine->size());
+    return static_cast<Count>(kSpared *
+                              static_cast<double>(comm::free_gpu_bytes_per_rank(*context.ranks.machine)) *
+                              context.ranks.machine->size());
   }
 
   /// Stripes rows over the GPUs as far as these have spare memory; the others lie on the host. Collective
@@ -110,8 +111,8 @@ struct LayerwiseEvaluator::State {
   Count host_room() const {
     if (context.host_bytes > 0) return context.host_bytes;
     constexpr double kUsable = 0.9;
-    return static_cast<Count>(kUsable *
-                              static_cast<double>(comm::free_host_memory(*context.machine).share_bytes));
+    return static_cast<Count>(
+        kUsable * static_cast<double>(comm::free_host_memory(*context.ranks.machine).share_bytes));
   }
 
   /// Whether the rows of every two consecutive layers fit into what GPUs and host have free.
@@ -131,7 +132,7 @@ struct LayerwiseEvaluator::State {
 
   tensor::ChunkTensor make_table(int layer, Count rows, Count cols) const {
     return tensor::ChunkTensor::create(
-        *context.machine,
+        *context.ranks.machine,
         {.name = "input of layer " + std::to_string(layer) + " of all nodes", .rows = rows, .cols = cols},
         table_placement(rows, cols * kValueBytes));
   }
@@ -174,8 +175,8 @@ struct LayerwiseEvaluator::State {
       going = runner.apply(pass, poll, [&](const NodeChunk& chunk, const float* rows) {
         next.write_rows(chunk.first_row, chunk.count, rows);
       });
-      next.fence(*context.machine, current_stream(device));
-      if (table) table->close(*context.machine);
+      next.fence(*context.ranks.machine, current_stream(device));
+      if (table) table->close(*context.ranks.machine);
       table = std::move(next);
     }
     const Count classes = model.output_cols(last);
@@ -192,7 +193,7 @@ struct LayerwiseEvaluator::State {
         if (predictions != nullptr) write(nodes, rows, classes, *predictions);
       });
     }
-    if (table) table->close(*context.machine);
+    if (table) table->close(*context.ranks.machine);
     model.train();
     runner.release_buffers();  // because training needs the memory
     Evaluation result;
@@ -240,14 +241,10 @@ bool LayerwiseEvaluator::fits(const nn::BlockModel& model, Nodes nodes) const {
 
 Evaluation LayerwiseEvaluator::evaluate(nn::BlockModel& model) { return state_->run(model, nullptr); }
 
-Evaluation LayerwiseEvaluator::predict(nn::BlockModel& model, PredictionFile& file) {
-  return state_->run(model, &file);
-}
-
 Evaluation LayerwiseEvaluator::predict(nn::BlockModel& model, const std::string& npy_path) {
   PredictionFile file(npy_path, state_->context.graph->whole_host_view().num_nodes,
                       model.output_cols(model.num_layers() - 1), state_->communicator);
-  const Evaluation result = predict(model, file);
+  const Evaluation result = state_->run(model, &file);
   if (!result.stopped) file.close();
   return result;
 }

@@ -58,8 +58,8 @@ void reserve(int fd, Count bytes, const std::string& path) {
   const bool knows = code != EOPNOTSUPP && code != ENOSYS && code != EINVAL;
   const Count free = free_disk_bytes(folder_of(path));
   if (knows ? code == ENOSPC || code == EDQUOT || code == EFBIG : free < bytes) {
-    throw IoError(fmt::format("--predictions: no room for {}: wanted {}, {} are free", path,
-                              format_bytes(bytes), format_bytes(free)),
+    throw IoError(fmt::format("--output: no room for {}: wanted {}, {} are free", path, format_bytes(bytes),
+                              format_bytes(free)),
                   file_remedy(knows ? code : ENOSPC));
   }
   errno = code;
@@ -112,7 +112,7 @@ void PredictionFile::open(Count bytes, const std::string& mark) {
   const bool same = fd_ >= 0 && ::fstat(fd_, &info) == 0 && info.st_size == bytes &&
                     ::pread(fd_, seen.data(), seen.size(), header_bytes_) == std::ssize(seen) && seen == mark;
   if (same) return;
-  throw IoError(fmt::format("--predictions: {} is not the file that the first rank made", temporary_),
+  throw IoError(fmt::format("--output: {} is not the file that the first rank made", temporary_),
                 "All ranks write into it: give a path on a file system that all hosts share.");
 }
 

@@ -24,8 +24,8 @@ class SampledEvaluator final : public Evaluator {
       : context_(context),
         fanouts_(fanouts),
         batch_size_(batch_size),
-        communicator_(context.world->duplicate()),
-        device_(context.machine->device()) {}
+        communicator_(context.ranks.world->duplicate()),
+        device_(context.ranks.device()) {}
 
   Evaluation evaluate(nn::BlockModel& model) override {
     const auto start = std::chrono::steady_clock::now();
@@ -33,12 +33,12 @@ class SampledEvaluator final : public Evaluator {
     model.eval();
     sampling::ExchangeContext exchange;
     feature::RowExchangeContext rows;
-    if (context_.topology->num_machines() > 1) {
+    if (context_.ranks.on_several_machines()) {
       if (!context_.graph->is_replicated())
-        exchange = {&communicator_, context_.topology, context_.graph->machine_offsets(),
+        exchange = {&communicator_, context_.ranks.topology, context_.graph->machine_offsets(),
                     context_.graph->halo_lists(), context_.pool};
-      rows = {&communicator_, context_.topology, context_.graph->machine_offsets(),
-              context_.machine->index()};
+      rows = {&communicator_, context_.ranks.topology, context_.graph->machine_offsets(),
+              context_.ranks.machine->index()};
       rows.halo = context_.graph->exact_halo_rows();
     }
     const auto sampler = sampling::make_sampler(context_.graph->whole_view(), sampler_options(model),
@@ -91,7 +91,7 @@ class SampledEvaluator final : public Evaluator {
   std::optional<Scored> score(const Stages& stages, std::span<const NodeId> nodes) {
     nn::BlockModel& model = *stages.model;
     const Count count = static_cast<Count>(nodes.size());
-    const Count ranks = context_.machine->size(), rank = context_.machine->rank();
+    const Count ranks = context_.ranks.machine->size(), rank = context_.ranks.machine->rank();
     const Count begin = count * rank / ranks, end = count * (rank + 1) / ranks;
     std::vector<std::int64_t> steps{(end - begin + batch_size_ - 1) / batch_size_};
     communicator_.all_reduce(std::span(steps), comm::Communicator::Op::max);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "strata/train/pipeline.hpp"
 
-#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include "loading/batch_loader.hpp"
 #include "loading/in_flight.hpp"
 #include "loading/padding.hpp"
+#include "loading/routes.hpp"
 #include "loading/sampler_choice.hpp"
 #include "loading/seed_schedule.hpp"
 #include "strata/comm/device_exchange.hpp"
@@ -20,7 +20,6 @@
 #include "strata/comm/resources.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/store/halo_lists.hpp"
-#include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
 #include "strata/util/label_sets.hpp"
 
@@ -38,29 +37,24 @@ SeedSchedule schedule_of(const PipelineParts& parts, const PipelineOptions& opti
        .clusters = all_train ? parts.graph->train_clusters() : std::span<const std::int32_t>(),
        .machine_offsets = parts.graph->machine_offsets(),
        .part_offsets = parts.graph->part_offsets(),
-       .machine = parts.machine->index(),
-       .local_rank = parts.machine->rank(),
-       .machine_ranks = parts.machine->size(),
+       .machine = parts.ranks.machine->index(),
+       .local_rank = parts.ranks.machine->rank(),
+       .machine_ranks = parts.ranks.machine->size(),
        .global_batch = options.global_batch,
        .seed = options.seed,
        .nodes_of_rank = options.epoch.nodes_of_rank});
 }
 
-bool can_exchange_on_devices(const PipelineParts& parts) {
-  return parts.topology->num_machines() > 1 &&
-         comm::can_exchange_on_devices(*parts.topology, parts.machine->device());
-}
-
-/// Whether an exchange goes from GPU to GPU. Throws InputError if it must and cannot.
-bool goes_on_devices(const PipelineParts& parts, Transport requested, const char* option) {
-  const bool possible = can_exchange_on_devices(parts);
-  if (requested == Transport::nccl && !possible) {
-    throw InputError(fmt::format("{} nccl is not possible here", option),
-                     fmt::format("It needs several machines, and a GPU for every rank alone; {} auto goes on "
-                                 "without.",
-                                 option));
-  }
-  return possible && requested != Transport::mpi;
+/// Throws InputError if an exchange must go from GPU to GPU and cannot.
+Routes routes_of(const PipelineParts& parts, const PipelineOptions& options) {
+  const RouteRequest request{.rows = options.row_exchange,
+                             .neighbors = options.neighbor_exchange,
+                             .padded = options.pad,
+                             .bounded = options.sampler_device != comm::TopologyOptions::Compute::cpu &&
+                                        bounds_requests(options.sampler),
+                             .replicated = parts.graph->is_replicated()};
+  check_routes(*parts.ranks.topology, request);
+  return choose_routes(*parts.ranks.topology, request);
 }
 
 /// Where the choice of a number of batches in flight is. First steps allocate and record, and say nothing.
@@ -98,9 +92,7 @@ struct Pipeline::State {
   Device device;
   SeedSchedule schedule;
   comm::LaunchOrder order;  // of all exchanges, and of what the caller launches
-  bool rows_on_devices;
-  bool requests_on_devices;   // the host sees no id that is asked for
-  bool neighbors_on_devices;  // and there are neighbors to ask for
+  Routes routes;
   // Each of a stage works on other batches. The first of both share a wire, unless launches overlap.
   std::deque<Lane<sampling::MiniBatchSampler>> sampling;
   std::deque<Lane<feature::RowFetcher>> gathering;
@@ -116,15 +108,13 @@ struct Pipeline::State {
   State(const PipelineParts& p, const PipelineOptions& o)
       : parts(p),
         options(o),
-        device(p.machine->device()),
+        device(p.ranks.device()),
         schedule(schedule_of(p, options)),
         order(device),
-        rows_on_devices(goes_on_devices(p, options.row_exchange, "--row-exchange")),
-        requests_on_devices(goes_on_devices(p, options.neighbor_exchange, "--neighbor-exchange")),
-        neighbors_on_devices(requests_on_devices && !p.graph->is_replicated()) {
-    sampling.emplace_back(p.world->duplicate());
-    gathering.emplace_back(p.world->duplicate());
-    link = comm::measure_link(ranks(), *p.topology);
+        routes(routes_of(p, options)) {
+    sampling.emplace_back(p.ranks.world->duplicate());
+    gathering.emplace_back(p.ranks.world->duplicate());
+    link = comm::measure_link(communicator(), *p.ranks.topology);
     if (uses_wires()) connect_devices();
     sampling.front().worker = make_sampler(0);
     gathering.front().worker = make_fetcher(0);
@@ -138,10 +128,12 @@ struct Pipeline::State {
     choice = device.is_cuda() ? Choice::warms_up : Choice::times_three;
   }
 
-  const comm::Communicator& ranks() const { return sampling.front().communicator; }
+  const comm::Communicator& communicator() const { return sampling.front().communicator; }
 
-  bool is_without(Device::Kind kind) const { return comm::ranks_on(*parts.topology, kind).empty(); }
-  bool uses_wires() const { return rows_on_devices || neighbors_on_devices; }
+  bool is_without(Device::Kind kind) const { return comm::ranks_on(*parts.ranks.topology, kind).empty(); }
+  bool rows_on_devices() const { return routes.rows == Transport::nccl; }
+  bool neighbors_on_devices() const { return routes.neighbors == Transport::nccl; }
+  bool uses_wires() const { return rows_on_devices() || neighbors_on_devices(); }
 
   /// On several machines batches are measured together, and CPUs measure none; the same on all of their
   /// ranks.
@@ -158,46 +150,42 @@ struct Pipeline::State {
   /// Of GPUs.
   bool waits_for_others() const { return hosts_take_part() || gpu_link.round_seconds > kSlowRound; }
   /// Whether there is more to wait for than round trips from GPU to GPU.
-  bool hosts_take_part() const { return hosts_ask() || !rows_on_devices; }
-  bool hosts_ask() const {
-    const bool asks_directly = requests_on_devices && has_bounded_requests() &&
-                               options.sampler_device != comm::TopologyOptions::Compute::cpu;
-    return !parts.graph->is_replicated() && !asks_directly;
-  }
+  bool hosts_take_part() const { return hosts_ask() || !rows_on_devices(); }
+  bool hosts_ask() const { return !parts.graph->is_replicated() && !neighbors_on_devices(); }
   bool launches_overlap() const { return uses_wires() && can_widen(); }
   int most_launch_blocks() const {
     return launches_overlap() ? comm::blocks_that_fit(device, kMostBuffers) : 0;
   }
 
   std::unique_ptr<comm::DeviceExchange> make_wire() const {
-    return comm::make_device_exchange(ranks(), device, most_launch_blocks());
+    return comm::make_device_exchange(communicator(), device, most_launch_blocks());
   }
 
   /// Collective.
   void connect_devices() {
     auto& wire = sampling.front().wire;
-    wire = comm::make_device_exchange(ranks(), device);
-    gpu_link = comm::measure_link(*wire, ranks(), *parts.topology, device);
+    wire = comm::make_device_exchange(communicator(), device);
+    gpu_link = comm::measure_link(*wire, communicator(), *parts.ranks.topology, device);
     if (!launches_overlap()) return;
     wire->close();
     wire = make_wire();
-    if (rows_on_devices && neighbors_on_devices) gathering.front().wire = make_wire();
+    if (rows_on_devices() && neighbors_on_devices()) gathering.front().wire = make_wire();
   }
 
   /// Collective. Connections are made from the pipeline's own: a pipeline of another thread may widen at the
   /// same time, and the order of the two on `world` would differ from rank to rank.
   void widen(const InFlight& wanted) {
     while (std::ssize(sampling) < wanted.sampled) {
-      auto& lane = sampling.emplace_back(ranks().duplicate());
-      if (neighbors_on_devices) lane.wire = make_wire();
+      auto& lane = sampling.emplace_back(communicator().duplicate());
+      if (neighbors_on_devices()) lane.wire = make_wire();
       lane.worker = make_sampler(static_cast<int>(sampling.size()) - 1);
       if (pads()) lane.worker->pad_nodes(padding.shape);
     }
     while (std::ssize(gathering) < wanted.gathered) {
-      auto& lane = gathering.emplace_back(ranks().duplicate());
-      if (rows_on_devices) lane.wire = make_wire();
+      auto& lane = gathering.emplace_back(communicator().duplicate());
+      if (rows_on_devices()) lane.wire = make_wire();
       lane.worker = make_fetcher(static_cast<int>(gathering.size()) - 1);
-      if (pads() && requests_on_devices) lane.worker->bound_requests(padding.requested_rows);
+      if (pads() && routes.requests == Transport::nccl) lane.worker->bound_requests(padding.requested_rows);
     }
     in_flight = wanted;
   }
@@ -219,7 +207,7 @@ struct Pipeline::State {
   }
 
   double free_bytes() const {
-    const comm::Resources resources = comm::resources_of(*parts.machine);
+    const comm::Resources resources = comm::resources_of(*parts.ranks.machine);
     if (!device.is_cuda()) return static_cast<double>(resources.free_memory().share_bytes);
     return static_cast<double>(cuda::device_memory(device.index).free_bytes / resources.gpu_sharers());
   }
@@ -232,8 +220,8 @@ struct Pipeline::State {
     const double rows = static_cast<double>(exchanged().rows - before_steps.rows) /
                         static_cast<double>(std::max<Count>(1, batches));
     const double row_bytes = static_cast<double>(parts.graph->manifest().feature_cols) * sizeof(float);
-    const double asked = static_cast<double>(padding.requested_rows * parts.world->size());
-    const store::HaloLists* lists = neighbors_on_devices ? parts.graph->halo_lists() : nullptr;
+    const double asked = static_cast<double>(padding.requested_rows * parts.ranks.world->size());
+    const store::HaloLists* lists = neighbors_on_devices() ? parts.graph->halo_lists() : nullptr;
     const double kept = lists == nullptr ? 0 : static_cast<double>(lists->view.indices.size);
     const double bytes = rows * (kGrowth * row_bytes + kBytesPerInput) + 2 * asked * row_bytes +
                          kept * sizeof(NodeId) +
@@ -260,12 +248,14 @@ struct Pipeline::State {
     const auto of_rounds = [&](Count rounds, bool on_devices) {
       return static_cast<double>(rounds) * (on_devices ? gpu_link : link).round_seconds / batches;
     };
-    const bool requests_are_direct = requests_on_devices && !padding.shape.requests.empty();
+    const bool requests_are_direct = routes.requests == Transport::nccl && !padding.shape.requests.empty();
     const double sample_latency =
                      of_rounds(now.sample_rounds - before_steps.sample_rounds, requests_are_direct),
-                 gather_latency = of_rounds(now.gather_rounds - before_steps.gather_rounds, rows_on_devices);
+                 gather_latency =
+                     of_rounds(now.gather_rounds - before_steps.gather_rounds, rows_on_devices());
     const double step = (times.wait + train_seconds) / batches;
-    if (device.is_cuda() && hosts_take_part()) return stages_with_hosts(step, hosts_ask(), !rows_on_devices);
+    if (device.is_cuda() && hosts_take_part())
+      return stages_with_hosts(step, hosts_ask(), !rows_on_devices());
     if (device.is_cuda()) return stages_in_a_chain(step, sample_latency, gather_latency);
     return {.sample = times.sample / batches,
             .gather = times.gather / batches,
@@ -278,7 +268,7 @@ struct Pipeline::State {
   double slowest(double seconds) const {
     constexpr double kNano = 1e-9;
     auto nanoseconds = static_cast<std::int64_t>(seconds / kNano);
-    ranks().all_reduce(std::span(&nanoseconds, 1), comm::Communicator::Op::max);
+    communicator().all_reduce(std::span(&nanoseconds, 1), comm::Communicator::Op::max);
     return static_cast<double>(nanoseconds) * kNano;
   }
 
@@ -306,17 +296,17 @@ struct Pipeline::State {
 
   void try_what_hides(const StageTimes& of_batch, Count steps) {
     std::int64_t most = most_in_flight(steps);
-    ranks().all_reduce(std::span(&most, 1), comm::Communicator::Op::min);
+    communicator().all_reduce(std::span(&most, 1), comm::Communicator::Op::min);
     const InFlight mine = in_flight_for(of_batch, static_cast<int>(most));
     std::array<std::int64_t, 2> wanted{mine.sampled, mine.gathered};
-    ranks().all_reduce(wanted, comm::Communicator::Op::max);
+    communicator().all_reduce(wanted, comm::Communicator::Op::max);
     InFlight agreed{.sampled = static_cast<int>(wanted[0]), .gathered = static_cast<int>(wanted[1])};
     while (agreed.batches() > most) --(agreed.sampled >= agreed.gathered ? agreed.sampled : agreed.gathered);
     choice = agreed == in_flight ? Choice::settled : Choice::warms_up_more;
     if (choice == Choice::settled) return;
     widen(agreed);
     loader->work_with(lanes());
-    if (parts.world->rank() != 0) return;
+    if (parts.ranks.world->rank() != 0) return;
     const bool on_devices = device.is_cuda() && !hosts_take_part();
     spdlog::info(
         "{} batches in flight, {} of them sampled and {} gathered at a time: a round trip between machines "
@@ -330,19 +320,19 @@ struct Pipeline::State {
   void settle(double step) {
     choice = Choice::settled;
     if (step <= three_step) return;
-    if (parts.world->rank() == 0)
+    if (parts.ranks.world->rank() == 0)
       spdlog::info("{} batches in flight again: a step took {} with {}, and {} with {}", kBuffers,
                    format_seconds(step), in_flight.batches(), format_seconds(three_step), kBuffers);
     in_flight = {};
     loader->work_with(lanes());
   }
 
-  bool is_distributed() const { return parts.topology->num_machines() > 1; }
+  bool is_distributed() const { return parts.ranks.on_several_machines(); }
   bool pads() const { return !padding.shape.entries.empty(); }
   comm::LaunchOrder* launch_order() { return uses_wires() ? &order : nullptr; }
 
   comm::DeviceExchange* row_wire(const Lane<feature::RowFetcher>& lane) const {
-    if (!rows_on_devices) return nullptr;
+    if (!rows_on_devices()) return nullptr;
     return lane.wire ? lane.wire.get() : sampling.front().wire.get();
   }
 
@@ -356,12 +346,12 @@ struct Pipeline::State {
     sampling::ExchangeContext exchange;
     if (is_distributed() && !parts.graph->is_replicated()) {
       exchange = {.communicator = &lane.communicator,
-                  .topology = parts.topology,
+                  .topology = parts.ranks.topology,
                   .machine_offsets = parts.graph->machine_offsets(),
                   .halo = parts.graph->halo_lists(),
                   .pool = parts.sample_pool,
-                  .on_devices = neighbors_on_devices ? lane.wire.get() : nullptr,
-                  .order = neighbors_on_devices ? &order : nullptr,
+                  .on_devices = neighbors_on_devices() ? lane.wire.get() : nullptr,
+                  .order = neighbors_on_devices() ? &order : nullptr,
                   .lane = index,
                   .listener = options.trace};
     }
@@ -374,28 +364,26 @@ struct Pipeline::State {
                          .requested = options.sampler_device,
                          .schedule = &schedule,
                          .seed = options.seed,
-                         .log = index == 0 && parts.world->rank() == 0};
+                         .log = index == 0 && parts.ranks.world->rank() == 0};
     choice.options.max_seeds = schedule.max_seeds();
-    const bool directly = requests_on_devices && samples_on_gpu(choice) && has_bounded_requests();
+    const bool directly =
+        routes.requests == Transport::nccl && bounds_requests(options.sampler) && samples_on_gpu(choice);
     // A host that looks at the ids of other machines' rows needs them in order.
-    choice.options.sorted_inputs = is_distributed() && !(directly && rows_on_devices);
+    choice.options.sorted_inputs = is_distributed() && !(directly && rows_on_devices());
     return make_training_sampler(choice);
   }
-
-  /// Whether batches can be padded, so that no host looks at their ids.
-  bool has_bounded_requests() const { return options.pad && bounds_requests(options.sampler); }
 
   feature::RowExchangeContext row_context(int index) {
     if (!is_distributed()) return {.machine_offsets = {}, .arrival = parts.graph->arrival()};
     const auto& lane = gathering[static_cast<std::size_t>(index)];
     return {.communicator = &lane.communicator,
-            .topology = parts.topology,
+            .topology = parts.ranks.topology,
             .machine_offsets = parts.graph->machine_offsets(),
-            .machine = parts.machine->index(),
+            .machine = parts.ranks.machine->index(),
             .halo = parts.graph->halo_rows(),
             .on_devices = row_wire(lane),
             .in_bf16 = options.rows_in_bf16,
-            .order = rows_on_devices ? &order : nullptr,
+            .order = rows_on_devices() ? &order : nullptr,
             .lane = index,
             .listener = options.trace,
             .arrival = parts.graph->arrival()};
@@ -404,7 +392,7 @@ struct Pipeline::State {
   Padding measure() const {
     const auto& gather = gathering.front();
     return measure_padding({.sampler = sampling.front().worker.get(),
-                            .fetcher = requests_on_devices ? gather.worker.get() : nullptr,
+                            .fetcher = routes.requests == Transport::nccl ? gather.worker.get() : nullptr,
                             .communicator = &gather.communicator,
                             .schedule = &schedule,
                             .fanouts = options.sampler.fanouts,
@@ -414,23 +402,23 @@ struct Pipeline::State {
   }
 
   std::unique_ptr<BatchLoader> make_loader() {
-    return std::make_unique<BatchLoader>(
-        BatchLoader::Options{.device = device,
-                             .schedule = &schedule,
-                             .lanes = lanes(),
-                             .labels = parts.graph->labels(),
-                             .no_label = options.missing_label,
-                             .first_node = parts.graph->host_view().first_node,
-                             .feature_cols = parts.graph->manifest().feature_cols,
-                             .seed = options.seed,
-                             .overlap = options.overlap,
-                             .trace = options.trace,
-                             .order = launch_order(),
-                             .launches = {.samples = neighbors_on_devices && !padding.shape.requests.empty(),
-                                          .fetches = rows_on_devices,
-                                          .overlap = launches_overlap()},
-                             .gather = options.gather,
-                             .padding = padding.shape});
+    return std::make_unique<BatchLoader>(BatchLoader::Options{
+        .device = device,
+        .schedule = &schedule,
+        .lanes = lanes(),
+        .labels = parts.graph->labels(),
+        .no_label = options.missing_label,
+        .first_node = parts.graph->host_view().first_node,
+        .feature_cols = parts.graph->manifest().feature_cols,
+        .seed = options.seed,
+        .overlap = options.overlap,
+        .trace = options.trace,
+        .order = launch_order(),
+        .launches = {.samples = neighbors_on_devices() && !padding.shape.requests.empty(),
+                     .fetches = rows_on_devices(),
+                     .overlap = launches_overlap()},
+        .gather = options.gather,
+        .padding = padding.shape});
   }
 
   sampling::ExchangeReport neighbor_exchange() const {
@@ -496,12 +484,8 @@ const comm::LinkFacts& Pipeline::link() const { return state_->link; }
 const comm::LinkFacts& Pipeline::gpu_link() const { return state_->gpu_link; }
 bool Pipeline::pads() const { return state_->pads(); }
 const BatchSizes& Pipeline::batch_sizes() const { return state_->padding.sizes; }
-Transport Pipeline::row_exchange() const {
-  return state_->rows_on_devices ? Transport::nccl : Transport::mpi;
-}
-Transport Pipeline::neighbor_transport() const {
-  return state_->neighbors_on_devices && pads() ? Transport::nccl : Transport::mpi;
-}
+Transport Pipeline::row_exchange() const { return state_->routes.rows; }
+Transport Pipeline::neighbor_transport() const { return pads() ? state_->routes.neighbors : Transport::mpi; }
 comm::LaunchOrder* Pipeline::launch_order() { return state_->launch_order(); }
 bool Pipeline::launches_overlap() const { return state_->launches_overlap(); }
 int Pipeline::most_launch_blocks() const { return state_->most_launch_blocks(); }

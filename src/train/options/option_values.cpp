@@ -240,7 +240,7 @@ FlagOrText::Value FlagOrText::from_file(std::string_view what, const FileValue& 
   if (const auto* truth = value.as<bool>()) return {.on = *truth, .text = {}};
   const auto* text = value.as<std::string>();
   if (text == nullptr || *text == "true" || *text == "false")
-    refuse_type(what, value, "true or false, nor a text that is neither");
+    refuse_type(what, value, "true or false without quotes, or another text");
   return {.on = true, .text = Text::from_file(what, value)};
 }
 
@@ -274,24 +274,6 @@ std::int64_t BytesOrAuto::from_text(std::string_view what, std::string_view text
 std::int64_t BytesOrAuto::from_file(std::string_view what, const FileValue& value) {
   const auto* text = value.as<std::string>();
   return text != nullptr ? from_text(what, *text) : Bytes::from_file(what, value);
-}
-
-Count CountOrAuto::from_text(std::string_view what, std::string_view text) {
-  if (text == "auto") return kAutomatic;
-  if (text == "off") return 0;
-  Count count = 0;
-  const char* end = text.data() + text.size();
-  const auto [rest, failed] = std::from_chars(text.data(), end, count);
-  if (failed == std::errc() && rest == end && count > 0 && !has_leading_zero(text)) return count;
-  throw InputError(fmt::format("{}: \"{}\" is none of auto, off and the positive numbers", what, text),
-                   "Give auto, off, or a number such as 64.");
-}
-
-Count CountOrAuto::from_file(std::string_view what, const FileValue& value) {
-  if (const auto* integer = value.as<std::int64_t>()) return from_text(what, std::to_string(*integer));
-  const auto* text = value.as<std::string>();
-  if (text == nullptr) refuse_type(what, value, "a positive integer, \"auto\" or \"off\"");
-  return from_text(what, *text);
 }
 
 }  // namespace strata::options

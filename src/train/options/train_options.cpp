@@ -10,315 +10,302 @@
 namespace strata::train {
 namespace {
 
+using options::FileValue;
 using options::OptionTable;
+
+/// constant, cosine, or step[:UPDATES[:FACTOR]]; a string in a file.
+struct ScheduleChoice {
+  using Value = LrSchedule;
+  static std::string hint() { return "{constant,cosine,step[:UPDATES[:FACTOR]]}"; }
+  static std::string shown(const Value& value) {
+    if (value.kind != ScheduleKind::step) return std::string(enum_name(value.kind));
+    return fmt::format("step:{}:{}", value.step_size, value.gamma);
+  }
+  static std::string literal(const Value& value) { return options::toml_string(shown(value)); }
+  static Value from_text(std::string_view what, std::string_view text) {
+    const std::size_t colon = text.find(':');
+    Value value{.kind = enum_value<ScheduleKind>(text.substr(0, colon), what)};
+    if (colon == std::string_view::npos) return value;
+    if (value.kind != ScheduleKind::step)
+      throw InputError(fmt::format("{} {}: only step takes numbers", what, text),
+                       fmt::format("Give {} {}, or step:1000:0.1.", what, enum_name(value.kind)));
+    const std::string_view numbers = text.substr(colon + 1);
+    const std::size_t second = numbers.find(':');
+    value.step_size = options::Integer<Count>::from_text(what, numbers.substr(0, second));
+    if (second != std::string_view::npos) value.gamma = options::read_real(what, numbers.substr(second + 1));
+    return value;
+  }
+  static Value from_file(std::string_view what, const FileValue& value) {
+    return from_text(what, options::Text::from_file(what, value));
+  }
+};
 
 void add_data_options(OptionTable& table, TrainSettings& settings) {
   TrainConfig& c = settings.config;
   table.group("Data and output", "data");
   table
       .add("graph", c.graph,
-           "Partition directory, synthetic:KEY=VALUE,... (one machine, no files), or "
-           "planted:parts=N,within=0.9,KEY=VALUE,... (communities, which machines generate)")
+           "Partition directory that strata-partition build wrote; or synthetic:KEY=VALUE,... (generated on "
+           "one machine), or planted:parts=N,within=0.9,KEY=VALUE,... (communities, generated on any number "
+           "of machines)")
       .common();
   table
       .add("output", c.output,
            "Folder for the model, checkpoint, metrics, log and options of the run (default: "
-           "runs/MODEL-DATE-NUMBER, to which runs/last is a link)")
+           "runs/MODEL-DATE-NUMBER, with a link to it in runs/last)")
       .common()
       .per_host()
       .per_run();
-  table.add("overwrite", c.overwrite, "Replace the run that --output has").per_host().per_run();
+  table.add("overwrite", c.overwrite, "Replace the run that is in the --output folder").per_host().per_run();
   table
-      .add_as<options::FlagOrText>("resume", settings.resume,
-                                   "Continue the run in this folder, or in --output, with its options; those "
-                                   "given again must be equal, "
-                                   "except --epochs and where and how it runs")
+      .add_as<options::FlagOrText>(
+          "resume", settings.resume,
+          "Continue the run in this folder (without a value: in --output) with its options. Those given "
+          "again must have the same values, except --epochs and options that say where and how the run "
+          "computes")
       .common()
       .per_run();
   table
       .add("init-from", c.init_from,
-           "Begin with the weights of this run (its folder, or a model.safetensors) instead of random ones")
+           "Start from the weights of this run (its folder, or a model.safetensors) instead of random ones")
       .fixed();
-  table
-      .add("predictions", c.predictions,
-           "Write the best model's logits of all nodes to this file: .npy or .csv")
-      .common();
-  table
-      .add("normalize-features", c.normalize_features,
-           "Scale each feature row to a sum of absolute values of 1")
-      .fixed();
-  table
-      .add("feature-format", c.feature_format,
-           "What feature rows are in memory and between machines: stored (as the parts have them), i8 or i4 "
-           "(compressed while loading to 1 or 1/2 byte per feature and a scale per row; decompressed by the "
-           "gather)")
-      .fixed();
-  table
-      .add_as<options::Switch>(
-          "verify-parts", c.verify_parts,
-          "Compare all that is read of part files with the hashes of their build (on), or take it "
-          "as it is (off)")
-      .per_host();
-  table.add("start-early", c.start_early,
-            "Begin to train when structure, labels and the hottest feature rows are read; the other rows are "
-            "read meanwhile, and first those that a batch needs. The same numbers");
+  table.add(
+      "start-early", c.start_early,
+      "Start training when the structure, the labels and the hottest feature rows are loaded. The other "
+      "rows load in the background, those that a batch needs first. Results are the same");
 }
 
 void add_model_options(OptionTable& table, TrainConfig& c) {
   table.group("Model", "model");
-  table.add("model", c.model, "Layers of the model").common().fixed();
-  table.add("aggregate", c.aggregate, "Of the neighbors' rows, by sage").fixed();
-  table.add("hidden", c.hidden, "Width of the hidden layers; of gat: of all heads together").common().fixed();
+  table.add("model", c.model, "Type of the model's layers").common().fixed();
+  table.add("aggregate", c.aggregate, "How sage combines the rows of the neighbors").fixed();
+  table.add("hidden", c.hidden, "Width of the hidden layers; for gat, of all heads together")
+      .common()
+      .fixed();
   table
       .add_as<options::IntegerOrIntegers>(
           "heads", c.heads,
-          "Attention heads of gat, of all layers (4) or of each, input layer first (8,8,1): side by side in "
-          "hidden layers, their mean in the last")
+          "Attention heads of gat: one number for all layers (4), or one per layer, input layer first "
+          "(8,8,1). Hidden layers concatenate their heads, the last layer averages them")
       .fixed();
   table
-      .add("residual", c.residual,
-           "Residual connections of gat: a linear map of a node's own row is added to the output of each "
-           "layer")
+      .add(
+          "residual", c.residual,
+          "Add residual connections to gat: a linear map of a node's own row is added to each layer's output")
       .fixed();
   table
       .add("fanouts", c.fanouts,
-           "Neighbors sampled a hop, one a layer, FIRST HOP FIRST (from the seeds outwards, as PyG "
-           "lists them; DGL lists them the other way round); -1: all neighbors")
+           "Neighbors to sample per hop; one number per layer, FIRST HOP FIRST (from the seeds outwards, as "
+           "PyG lists them; DGL lists them the other way round); -1: all neighbors")
       .common()
       .fixed();
   table
       .add("sampler", c.sampler,
-           "How neighbors are chosen: uniform; weighted (in proportion to the graph's edge weights, "
-           "which it must have); labor (LABOR-0: the fanout on average, and the same neighbors for "
-           "nodes that share them, so that batches have fewer input nodes)")
+           "How neighbors are chosen: uniform; weighted (in proportion to edge weights, which the graph must "
+           "have); labor (LABOR-0: the fanout on average, and nodes share their neighbors, so that batches "
+           "have fewer input nodes); labor-dependent (LABOR with the same random numbers in all layers: even "
+           "fewer input nodes)")
       .common()
+      .fixed();
+  table
+      .add("inductive", c.inductive,
+           "Train on the subgraph of the training nodes: training sees no edge from or to another node. "
+           "Evaluation and predictions use the whole graph")
+      .fixed();
+  table.add("replace", c.replace, "Sample neighbors with replacement (uniform and weighted)").fixed();
+  table.add("dropout", c.dropout, "Probability of dropping a value after each hidden layer").common().fixed();
+  table.add("input-dropout", c.input_dropout, "Probability of dropping an input feature").fixed();
+  table.add("attention-dropout", c.attention_dropout, "Probability of dropping an attention weight of gat")
+      .fixed();
+}
+
+void add_training_options(OptionTable& table, TrainConfig& c) {
+  table.group("Training", "training");
+  table.add("batch-size", c.batch_size, "Seed nodes per rank and step").common();
+  table.add("global-batch-size", c.global_batch_size,
+            "Seed nodes per step, all ranks together; 0: --batch-size times the number of ranks");
+  table.add("epochs", c.epochs, "Passes over the training nodes").common();
+  table.add("lr", c.learning_rate, "Learning rate").common().fixed();
+  table
+      .add("weight-decay", c.weight_decay,
+           "Weight decay: an L2 penalty for adam and sgd, decoupled from the gradient for adamw")
+      .fixed();
+  table.add("optimizer", c.optimizer, "Method that updates the weights").common().fixed();
+  table
+      .add_as<ScheduleChoice>(
+          "lr-schedule", c.lr_schedule,
+          "Learning rate after the warm-up: constant; cosine (falls to 0 at the end of the "
+          "run); step, which multiplies it by FACTOR (0.1) every UPDATES (1000) updates, "
+          "such as step:500:0.3")
+      .fixed();
+  table.add("warmup-steps", c.warmup_steps, "Updates during which the learning rate rises linearly to --lr")
+      .fixed();
+  table
+      .add("clip-grad", c.clip_grad,
+           "Largest Euclidean norm of the gradient: a larger one is scaled down to it; 0: no limit")
+      .fixed();
+  table
+      .add("loss", c.loss,
+           "Loss function: cross-entropy, or bce (binary cross-entropy of each class against all others)")
+      .fixed();
+  table
+      .add("label-smoothing", c.label_smoothing,
+           "Share of each target that is spread evenly over all classes")
       .fixed();
   table
       .add(
-          "inductive", c.inductive,
-          "Train on the subgraph of the training nodes: no edge from or to another node is seen in training. "
-          "Evaluation and predictions use the whole graph")
-      .fixed();
-  table.add("replace", c.replace, "Sample with replacement (uniform and weighted)").fixed();
-  table
-      .add("labor-dependent", c.labor_dependent,
-           "All layers of a LABOR batch share their random numbers: fewer input nodes still")
-      .fixed();
-  table.add("sampler-device", c.sampler_device,
-            "What samples for a GPU that trains: cuda; cpu (threads of the rank, for structure larger than "
-            "what the GPU should read over PCIe); auto (the GPU where its memory has neighbor lists, else "
-            "what is measured to be faster). The same numbers in any case");
-  table.add("dropout", c.dropout, "After each hidden layer").common().fixed();
-  table.add("input-dropout", c.input_dropout, "Of the input features").fixed();
-  table.add("attention-dropout", c.attention_dropout, "Of gat's attention weights").fixed();
-}
-
-void add_training_options(OptionTable& table, TrainSettings& settings) {
-  TrainConfig& c = settings.config;
-  table.group("Training", "training");
-  table.add("batch-size", c.batch_size, "Seed nodes a rank and step").common();
-  table.add("global-batch-size", c.global_batch_size,
-            "Seed nodes a step over all ranks; 0: --batch-size times ranks");
-  table.add("epochs", c.epochs, "Passes over the training nodes").common();
-  table.add("lr", c.learning_rate, "Learning rate").common().fixed();
-  table.add("weight-decay", c.weight_decay, "L2 for adam and sgd, decoupled for adamw").fixed();
-  table.add("optimizer", c.optimizer, "Optimizer").common().fixed();
-  table
-      .add("lr-schedule", c.lr_schedule,
-           "Learning rate after the warm-up: constant, cosine (falls to 0 at the end of the run) or step")
-      .fixed();
-  table.add("warmup-steps", c.warmup_steps, "Updates over which the learning rate grows to --lr").fixed();
-  table.add("lr-step-size", c.lr_step_size, "Updates after which the schedule step lowers the rate").fixed();
-  table.add("lr-gamma", c.lr_gamma, "What the schedule step multiplies it by").fixed();
-  table.add("clip-grad", c.clip_grad, "Scale the gradient down to this Euclidean norm; 0: never").fixed();
-  table.add("loss", c.loss, "cross-entropy, or bce: each class against all others").fixed();
-  table.add("label-smoothing", c.label_smoothing, "Share of a target that is spread over all classes")
-      .fixed();
-  table
-      .add("class-weights", c.class_weights,
-           "Weights of the classes in the loss: w0,w1,..., or balanced (the same part for each class)")
+          "class-weights", c.class_weights,
+          "Weights of the classes in the loss: one number per class (w0,w1,...), or balanced (the same total "
+          "weight for every class); default: 1 for every class")
       .fixed();
   table
       .add("accumulate", c.accumulate,
-           "Batches whose gradients make one update: the mean over all their seeds")
-      .fixed();
-  table
-      .add("on-nan", c.on_nan,
-           "A loss that is not finite: stop, and name its step, ranks and seeds; or skip that update")
+           "Batches per update: the gradient is the mean over the seeds of all of them")
       .fixed();
   table.add("seed", c.seed, "Random seed for weights, sampling and dropout").common().fixed();
-  table.add(
-      "seeds", settings.seeds,
-      "Train once with each of these seeds, in the folders seed-N of --output, and tell mean and spread");
   table.add("checkpoint-every", c.checkpoint_every,
-            "Epochs between checkpoints; 0: only when stopped by a signal");
-  table.add("cuda-graph", c.cuda_graph,
-            "Replay sampling and training of a step as CUDA graphs: auto (where shapes can be padded: a "
-            "GPU, no fanout of -1, on several machines a neighbor exchange over NCCL), on (or end with what "
-            "stands against it), off (the same numbers)");
-  table.add_as<options::Switch>(
-      "pipeline", c.pipeline,
-      "Overlap sampling and gathering with training (on), or not (off: the same numbers)");
-  table.add("sm-split", c.sm_split,
-            "Which of a GPU's SMs sampling and gathering run on, and which training: auto (measured over "
-            "the first steps), off (all for both), or LOAD,TRAIN in percent, which may overlap (10,90 or "
-            "20,100). The same numbers in any case");
+            "Epochs between checkpoints; 0: write one only when a signal stops the run");
+  table.add(
+      "cuda-graph", c.cuda_graph,
+      "Record sampling and training of a step as CUDA graphs and replay them: auto (where batches can be "
+      "padded to one shape: on GPUs, without a fanout of -1, and on several machines if neighbors travel "
+      "over NCCL), on (report what prevents it and stop), off. Results are the same");
+  table.add(
+      "sm-split", c.sm_split,
+      "How a GPU's multiprocessors (SMs) are shared: auto (measured during the first steps), off (loading "
+      "and training use all of them), or LOAD,TRAIN in percent, which may overlap (10,90 or 20,100). "
+      "Results are the same");
   table
       .add("precision", c.precision,
-           "Of training: f32, tf32 (matrix products on GPUs), or bf16 (activations and matrix products; "
-           "weights, sums and evaluation stay f32)")
+           "Precision of training: f32, tf32 (for matrix products on GPUs), or bf16 (for activations and "
+           "matrix products; weights, sums and evaluation stay f32)")
       .common()
       .fixed();
-  table.add("tf32", settings.tf32, "The same as --precision tf32").shorthand();
 }
 
 void add_evaluation_options(OptionTable& table, TrainConfig& c) {
   table.group("Evaluation", "evaluation");
-  table.add("eval-every", c.eval_every, "Epochs between evaluations; 0: only at the end").common();
+  table.add("eval-every", c.eval_every, "Epochs between evaluations; 0: evaluate only at the end").common();
   table
       .add("eval-fanouts", c.eval_fanouts,
-           "Sampled evaluation with these fanouts (default: exact, layer by layer)")
+           "Evaluate on sampled neighbors with these fanouts (default: exactly, on all neighbors)")
       .fixed();
-  table.add("metric", c.metric, "Validation metric that chooses the best model").common().fixed();
-  table.add("patience", c.patience, "Evaluations without a gain before the run ends; 0: never").common();
+  table.add("metric", c.metric, "Validation score that decides which model is best").common().fixed();
+  table.add("patience", c.patience, "Evaluations without improvement before the run ends; 0: never end early")
+      .common();
 }
 
-void add_machine_options(OptionTable& table, TrainSettings& settings) {
-  TrainConfig& c = settings.config;
+void add_machine_options(OptionTable& table, TrainConfig& c) {
   table.group("Machines and devices", "machines");
   table
-      .add_as<options::FlagOrText>(
-          "plan-only", settings.plan,
-          "Train nothing: tell what memory the run would take on each GPU and host, where rows would lie, "
-          "how "
-          "long a step would take and what limits it; --plan-only json for one line of JSON")
-      .common()
-      .per_run();
-  table
-      .add("cluster", settings.cluster,
-           "Plan for these machines instead of the present ones: machines=16,gpus=8,link=400Gbit/s, "
-           "latency=10us,gpu-memory=140GiB,host-memory=1TiB,... (docs/clusters.md has all keys)")
-      .per_run();
-  table.add("device", c.topology.compute, "What ranks compute on; auto: a GPU where there is one").common();
+      .add("device", c.topology.compute,
+           "Device that ranks compute on; auto: a GPU where there is one, else the CPU")
+      .common();
   table.add("ranks-per-machine", c.topology.ranks_per_machine,
-            "Make virtual machines of so many ranks that share nothing; 0: a machine is a host");
+            "Ranks per virtual machine; virtual machines share no memory. 0: each host is one machine");
   table
-      .add_as<options::Bytes>("gpu-memory", c.gpu_memory_bytes,
-                              "Of each GPU for the graph, e.g. 60GiB (default: what training leaves)")
+      .add_as<options::Bytes>(
+          "gpu-memory", c.gpu_memory_bytes,
+          "GPU memory per device that the graph may use, e.g. 60GiB (default: what training leaves free)")
       .common()
       .per_host();
-  table.add("placement", c.placement,
-            "Where the graph lies: auto (planned from heat and measured rates), host, replicate (on every "
-            "GPU), stripe (features over the GPUs), in-order (features, then indices, then indptr, as far as "
-            "there is "
-            "room), or TENSOR=R/S/H,... in percent of its rows "
-            "(features=10/40/50)");
-  table.add_as<options::CountOrAuto>("presample", c.presample,
-                                     "Batches a rank that are sampled on the CPU while loading, to plan by "
-                                     "what they read where the graph lies and what "
-                                     "several machines keep of each other's nodes: auto (as many as a second "
-                                     "allows, where a GPU cannot hold the whole "
-                                     "graph; on several machines up to 16), off, or a number");
+  table.add(
+      "placement", c.placement,
+      "Which memory holds the graph: auto (planned from heat and measured rates), host, replicate (every "
+      "GPU), stripe (features are spread over the GPUs), in-order (GPUs get features, then indices, then "
+      "indptr, as far as there is room), or TENSOR=R/S/H,..., the percentages of its rows that are "
+      "replicated, striped and in host memory (features=10/40/50)");
   table.add("host-gather", c.host_gather,
             "How GPUs read feature rows in host memory: zero-copy, threads (CPU threads gather them), both, "
             "copy (gathered on the CPU, then copied: for comparison), auto (both for more than 1 GiB where a "
             "rank has 4 cores)");
-  table
-      .add("host-threads", c.host_threads,
-           "CPU threads of a rank that gather feature rows for its GPU; 0: three quarters of its cores")
-      .per_host();
-  table.add("loader-threads", c.loader_threads,
-            "CPU threads of a rank that sample and gather while the CPU trains; 0: measured in the first "
-            "steps. The same numbers");
-  table.add("replicate-graph", c.replicate_graph,
-            "Keep the structure of the whole graph on every machine, so that only features are exchanged: "
-            "auto (where it fits), on, off");
   table.add(
-      "neighbor-exchange", c.neighbor_exchange,
-      "How requests for other machines' neighbors and rows travel: nccl (from GPU to GPU, where every "
-      "rank has one of its own; not for fanouts of -1 and LABOR), mpi (through the host), or auto (nccl "
-      "where it can be); the same numbers");
-  table.add("row-exchange", c.row_exchange,
-            "How feature rows go from machine to machine: nccl (from GPU to GPU, where every rank has one of "
-            "its own), mpi, or auto (nccl where it can be); the same numbers");
+      "replicate-graph", c.replicate_graph,
+      "Keep the structure of the whole graph on every machine, so that only features are exchanged: auto "
+      "(where it fits), on, off");
+  table.add(
+      "exchange", c.exchange,
+      "How neighbors and feature rows travel between machines: nccl (from GPU to GPU; every rank needs "
+      "one of its own), mpi (through host memory), or auto (nccl where it is possible). Results are the "
+      "same");
   table
-      .add("row-exchange-precision", c.row_exchange_precision,
-           "What feature rows are between machines: f32, or bf16, which halves their bytes and rounds the "
-           "rows "
-           "of other machines' nodes; they are f32 again where they are read")
+      .add(
+          "row-exchange-precision", c.row_exchange_precision,
+          "Precision of feature rows between machines: f32, or bf16, which halves their bytes and rounds the "
+          "rows of other machines' nodes")
       .fixed();
-  table.add_as<options::RangeOrAuto<2, TrainConfig::kMostInFlight>>(
-      "batches-in-flight", c.batches_in_flight,
-      "Batches that are sampled, gathered or trained at the same time, 2 to 8: auto (3; on several machines "
-      "as many as hide the measured latency of the network), or a number. The same numbers in any case");
   table.add_as<options::BytesOrAuto>(
       "halo-cache", c.halo_cache_bytes,
-      "Memory of a machine for those neighbor lists and feature rows of other machines' nodes that save most "
-      "of the exchange, e.g. 8GiB; 0: none; auto: as much of a tenth of what is free as measured rates say "
-      "pays, or none. Never changes a result");
+      "Memory per machine for neighbor lists and feature rows of other machines' nodes, e.g. 8GiB; 0: none; "
+      "auto: up to a tenth of what is free, as far as measured rates say that it pays. Results are the same");
   table.add(
       "watchdog", c.watchdog_seconds,
-      "Seconds without progress of a rank, once the graph is loaded, before the run is ended; 0: never");
+      "Seconds that a rank may make no progress, once the graph is loaded, before the run is aborted; 0: "
+      "no limit");
 }
 
 void add_log_options(OptionTable& table, TrainConfig& c) {
   table.group("Log", "log");
-  table.add("trace", c.trace,
-            "Write what each stage of each rank did when to this file, for ui.perfetto.dev; of long runs the "
-            "first 4 million spans");
-  table
-      .add("report", c.report,
-           "Draw the finished run on one page, report.html in its folder (strata-report; needs Python)")
-      .common();
+  table.add(
+      "trace", c.trace,
+      "File for a timeline of all stages on all ranks (their first 4 million spans), for ui.perfetto.dev");
   table.add("log-every", c.log_every,
-            "Steps between lines with loss and training accuracy; 0: a line an epoch");
-  table.add("log-level", c.log_level, "Of the terminal and train.log; off: silent").per_host();
-  table.add("verbose", c.verbose, "Tell more: the stages of each epoch, where the graph lies")
-      .common()
+            "Steps between log lines with the loss and the training accuracy; 0: one line per epoch");
+  table
+      .add("log-level", c.log_level,
+           "Lowest level of messages on the terminal and in train.log; debug adds the stages of each epoch, "
+           "off is silent")
       .per_host();
   table
       .add("progress", c.progress,
-           "How work is shown while it lasts: bar (on a terminal), lines (one every ten seconds), off, or "
-           "auto")
+           "How progress is shown: bar (on a terminal), lines (one every ten seconds), off, or auto")
       .per_host();
-  table.add("color", c.color, "Colors of the terminal; auto heeds NO_COLOR").per_host();
+}
+
+void add_expert_options(OptionTable& table, TrainSettings& settings) {
+  TrainConfig& c = settings.config;
+  table.group("For experts", "expert");
+  table
+      .add("feature-format", c.feature_format,
+           "Format of feature rows in memory and between machines: stored (as in the parts), i8 or i4 "
+           "(compressed while loading to 1 or 1/2 byte per feature and a scale per row; gathers decompress "
+           "them)")
+      .fixed();
+  table.add(
+      "sampler-device", c.sampler_device,
+      "Device that samples batches for a GPU: cuda; cpu (threads of the rank, for a structure larger than "
+      "the GPU should read over PCIe); auto (cuda if GPU memory has neighbor lists, else what is measured "
+      "to be faster). Results are the same");
+  table.add_as<options::Switch>(
+      "pipeline", c.pipeline,
+      "Overlap sampling and gathering with training (on), or do one after the other "
+      "(off). Results are the same");
+  table.add("seeds", settings.seeds,
+            "Train once with each of these seeds, in the folders seed-N of --output, and report the mean and "
+            "the standard deviation of the scores");
+  table
+      .add("on-nan", c.on_nan,
+           "What happens if a loss is not finite: stop (and report the step, ranks and seeds), or skip that "
+           "update")
+      .fixed();
 }
 
 }  // namespace
 
 TrainSettings settings_of(const TrainConfig& config) {
-  return {.config = config,
-          .tf32 = config.precision == Precision::tf32,
-          .resume = {.on = config.resume, .text = {}},
-          .plan = {},
-          .cluster = {},
-          .seeds = {}};
+  return {.config = config, .resume = {.on = config.resume, .text = {}}, .seeds = {}};
 }
 
 OptionTable train_options(TrainSettings& settings) {
   OptionTable table;
   add_data_options(table, settings);
   add_model_options(table, settings.config);
-  add_training_options(table, settings);
+  add_training_options(table, settings.config);
   add_evaluation_options(table, settings.config);
-  add_machine_options(table, settings);
+  add_machine_options(table, settings.config);
   add_log_options(table, settings.config);
+  add_expert_options(table, settings);
   return table;
-}
-
-void settle_tf32(TrainSettings& settings, const std::function<bool(std::string_view)>& is_given,
-                 std::string_view dashes) {
-  if (!is_given("tf32")) return;
-  Precision& precision = settings.config.precision;
-  if (!settings.tf32) {
-    if (!is_given("precision") && precision == Precision::tf32) precision = Precision::f32;
-    return;
-  }
-  if (is_given("precision") && precision != Precision::tf32) {
-    throw InputError(fmt::format("{0}tf32 contradicts {0}precision {1}", dashes, enum_name(precision)),
-                     fmt::format("Leave {}tf32 out.", dashes));
-  }
-  precision = Precision::tf32;
 }
 
 void settle_resume(TrainSettings& settings, const std::function<bool(std::string_view)>& is_given,

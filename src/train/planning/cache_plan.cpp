@@ -5,6 +5,8 @@
 #include <cmath>
 #include <vector>
 
+#include "loading/routes.hpp"
+
 namespace strata::train {
 namespace {
 
@@ -65,14 +67,15 @@ CacheRates estimated_cache_rates(const TrainConfig& config, const Cluster& clust
   constexpr double kFindOfCore = 40e-9, kFindOfGpu = 0.25e-9;  // the GPU reads three numbers
   constexpr double kPeer = 4.3e11, kHost = 4.9e10;             // of an H200: benchmarks/gather
   constexpr double kListInHost = 1 / 30e6;  // a GPU translates so many addresses per second
-  const auto path = [&](Transport transport) -> CachePath {
-    const bool on_devices = cluster.has_gpus() && transport != Transport::mpi;
+  const Routes routes = choose_routes(topology_of(cluster), route_request(config));
+  const auto path = [&](Transport route) -> CachePath {
+    const bool on_devices = route == Transport::nccl;
     return {.on_devices = on_devices,
             .bytes_per_second = cluster.link_of_rank().bytes_per_second,
             .find_seconds = on_devices ? kFindOfGpu : kFindOfCore};
   };
-  return {.rows = path(config.row_exchange),
-          .lists = path(config.neighbor_exchange),
+  return {.rows = path(routes.rows),
+          .lists = path(routes.neighbors),
           .near = cluster.has_gpus() ? kPeer : 0,
           .far = cluster.has_gpus() ? kHost : 0,
           .host_list_seconds = cluster.has_gpus() ? kListInHost : 0,

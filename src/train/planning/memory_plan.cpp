@@ -52,7 +52,7 @@ std::int64_t structure_bytes(const TrainConfig& config, const graph::Manifest& m
               edges = replicated ? manifest.num_edges : largest.edges;
   std::int64_t sum = (lists + 1) * 8 + edges * width + nodes * width;
   sum += (manifest.num_train + (manifest.num_valid + manifest.num_test) / machines) * 8;
-  const Count edge_weights = config.sampler == sampling::Method::weighted ? 4 : 0,
+  const Count edge_weights = config.sampling_method() == sampling::Method::weighted ? 4 : 0,
               degrees =
                   config.model == nn::ModelKind::gcn || config.model == nn::ModelKind::gin ? nodes * 4 : 0;
   sum += edges * edge_weights + degrees;
@@ -184,10 +184,6 @@ void plan_gpus(const TrainConfig& config, const graph::Manifest& manifest, const
 
 }  // namespace
 
-double buffers_on_gpu(const TrainConfig& config) {
-  return static_cast<double>(std::max<Count>(Pipeline::kBuffers, config.batches_in_flight));
-}
-
 std::int64_t training_device_bytes(const TrainConfig& config, Count seeds, Count num_nodes) {
   double rows = static_cast<double>(std::min(seeds, num_nodes));
   double activations = 0;
@@ -197,7 +193,7 @@ std::int64_t training_device_bytes(const TrainConfig& config, Count seeds, Count
     rows = fanout < 0 ? static_cast<double>(num_nodes)
                       : std::min(rows * (fanout + 1), static_cast<double>(num_nodes));
   }
-  const double sampling = static_cast<double>(num_nodes) * 5 + rows * 64 * buffers_on_gpu(config);
+  const double sampling = static_cast<double>(num_nodes) * 5 + rows * 64 * Pipeline::kBuffers;
   constexpr double kLibraries = 1.5 * (1 << 30);
   return static_cast<std::int64_t>(activations + sampling + kLibraries);
 }
@@ -213,9 +209,7 @@ std::int64_t training_host_bytes(const TrainConfig& config, const graph::Manifes
   for (const BatchProfile::Hop& hop : profile.hops) picks += hop.picks;
   const double row = kInput + static_cast<double>(manifest.feature_cols) * sizeof(float);
   const double batch = kGrowth * (profile.inputs * row + picks * kPick);
-  const double in_flight = !config.pipeline               ? 1
-                           : config.batches_in_flight > 0 ? static_cast<double>(config.batches_in_flight)
-                                                          : Pipeline::kBuffers;
+  const double in_flight = config.pipeline ? Pipeline::kBuffers : 1;
   return static_cast<std::int64_t>(kLibraries +
                                    kNodeOfSampler * static_cast<double>(manifest.book.num_nodes()) +
                                    in_flight * batch + activation_bytes(config, manifest, profile) +

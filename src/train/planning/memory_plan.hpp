@@ -13,9 +13,6 @@
 
 namespace strata::train {
 
-/// Batches that a GPU has room for before the run begins: three, or as many as were asked for.
-double buffers_on_gpu(const TrainConfig& config);
-
 /// An upper bound of what a rank takes of a GPU beside the graph: a batch of which every pick of every fanout
 /// finds a new node, with its activations, and the libraries.
 std::int64_t training_device_bytes(const TrainConfig& config, Count seeds, Count num_nodes);
@@ -23,7 +20,7 @@ std::int64_t training_device_bytes(const TrainConfig& config, Count seeds, Count
 /// What a rank that computes on CPUs takes of host memory beside the graph: the libraries, the batches in
 /// flight, a step's activations, and the model with its gradients and the state of its optimizer. An estimate
 /// for batches such as the sampled ones. What takes more only where it is free does not count: exact
-/// evaluation, and further batches of `--batches-in-flight auto`.
+/// evaluation, and batches in flight beyond three.
 std::int64_t training_host_bytes(const TrainConfig& config, const graph::Manifest& manifest,
                                  const BatchProfile& profile);
 

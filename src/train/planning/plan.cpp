@@ -4,13 +4,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <cmath>
 
 #include "loading/in_flight.hpp"
 #include "planning/measured_run.hpp"
 #include "planning/model_work.hpp"
 #include "strata/graph/part_file.hpp"
+#include "strata/train/pipeline.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::train {
@@ -83,25 +83,18 @@ void take_measured(const TrainConfig& config, StepPlan& plan) {
 void take_batches_in_flight(const TrainConfig& config, StepPlan& plan) {
   StepInputs& inputs = plan.inputs;
   if (!config.pipeline) return;
-  if (config.batches_in_flight > 0) inputs.batches_in_flight = static_cast<int>(config.batches_in_flight);
   if (inputs.machines == 1) return;
-  if (plan.cluster.has_gpus() && config.batches_in_flight <= 0 && inputs.link.latency_seconds <= kSlowRound)
-    return;
-  InFlight chosen;
-  if (config.batches_in_flight > 0) {
-    chosen = in_flight_of(inputs.batches_in_flight);
-  } else {
-    const StepEstimate one_each = estimate_step(inputs);
-    double sample_rounds = 0;
-    for (const WireLoad& hop : inputs.hops) sample_rounds += hop.rounds;
-    chosen = in_flight_for({.sample = one_each.sample,
-                            .gather = one_each.gather,
-                            .train = one_each.train,
-                            .sample_latency = sample_rounds * inputs.link.latency_seconds,
-                            .gather_latency = inputs.rows.rounds * inputs.link.latency_seconds},
-                           TrainConfig::kMostInFlight);
-    inputs.batches_in_flight = chosen.batches();
-  }
+  if (plan.cluster.has_gpus() && inputs.link.latency_seconds <= kSlowRound) return;
+  const StepEstimate one_each = estimate_step(inputs);
+  double sample_rounds = 0;
+  for (const WireLoad& hop : inputs.hops) sample_rounds += hop.rounds;
+  const InFlight chosen = in_flight_for({.sample = one_each.sample,
+                                         .gather = one_each.gather,
+                                         .train = one_each.train,
+                                         .sample_latency = sample_rounds * inputs.link.latency_seconds,
+                                         .gather_latency = inputs.rows.rounds * inputs.link.latency_seconds},
+                                        Pipeline::kMostBuffers);
+  inputs.batches_in_flight = chosen.batches();
   inputs.sampled_at_once = chosen.sampled;
   inputs.gathered_at_once = chosen.gathered;
 }
@@ -120,7 +113,7 @@ RankSpeed speed_of(const Cluster& cluster, Precision precision) {
 }
 
 ExchangeLoads loads_of(const BatchProfile& profile, const std::vector<int>& fanouts, const MemoryPlan& memory,
-                       int machines, bool direct, std::int64_t id_bytes, std::int64_t row_bytes) {
+                       int machines, const Routes& routes, std::int64_t id_bytes, std::int64_t row_bytes) {
   ExchangeLoads loads;
   if (machines == 1) return loads;
   const double others = machines - 1, id = static_cast<double>(id_bytes);
@@ -129,7 +122,7 @@ ExchangeLoads loads_of(const BatchProfile& profile, const std::vector<int>& fano
     const BatchProfile::Hop& h = profile.hops[hop];
     const double left = 1 - memory.cached_lists;
     const double nodes = h.remote_nodes * left, picks = h.remote_picks * left;
-    if (direct) {
+    if (routes.neighbors == Transport::nccl) {
       loads.hops.push_back(nodes < 0.5
                                ? WireLoad{}
                                : WireLoad{.bytes = kMargin * nodes * (id + kCount + fanouts[hop] * id),
@@ -144,6 +137,7 @@ ExchangeLoads loads_of(const BatchProfile& profile, const std::vector<int>& fano
   const double rows = profile.remote_inputs * (1 - memory.cached_rows);
   const double bytes = rows * (kRowId + static_cast<double>(row_bytes));
   // Rows between GPUs: ids, rows, and the agreement that all fitted; else how many, numbers, ids, rows.
+  const bool direct = routes.requests == Transport::nccl && routes.rows == Transport::nccl;
   loads.rows = direct ? WireLoad{.bytes = kMargin * bytes, .messages = 2 * others, .rounds = 3}
                       : WireLoad{.bytes = bytes, .messages = 4 * others, .rounds = 4};
   return loads;
@@ -152,7 +146,7 @@ ExchangeLoads loads_of(const BatchProfile& profile, const std::vector<int>& fano
 StepPlan make_plan(const TrainConfig& config, const Cluster& cluster) {
   const auto origin = config.graph.parts();
   if (!origin) {
-    throw InputError(fmt::format("--plan-only: {} has no parts", config.graph.text()),
+    throw InputError(fmt::format("strata-plan: {} has no parts", config.graph.text()),
                      "Give a partition directory, or planted:parts=N,..., whose lists are made one by one.");
   }
   const graph::Manifest manifest = graph::read_manifest(*origin);
@@ -165,14 +159,13 @@ StepPlan make_plan(const TrainConfig& config, const Cluster& cluster) {
                                   .global_batch = plan.global_batch,
                                   .fanouts = config.fanouts,
                                   .seed = config.seed,
-                                  .verify = config.verify_parts ? graph::Verify::on : graph::Verify::off,
                                   .train_edges_only = config.inductive});
   plan.memory = plan_memory(config, manifest, cluster, plan.profile);
-  const bool bounded = std::ranges::all_of(config.fanouts, [](int fanout) { return fanout >= 0; });
-  plan.direct = cluster.has_gpus() && config.neighbor_exchange != Transport::mpi && bounded &&
-                config.sampler != sampling::Method::labor;
+  RouteRequest request = route_request(config);
+  request.replicated = plan.memory.replicated;
+  plan.routes = choose_routes(topology_of(cluster), request);
   const ExchangeLoads loads = loads_of(plan.profile, config.fanouts, plan.memory, cluster.machines,
-                                       plan.direct, id_bytes(manifest), sent_row_bytes(config, manifest));
+                                       plan.routes, id_bytes(manifest), sent_row_bytes(config, manifest));
   constexpr double kWireShareOfGpu = 0.55;  // NCCL's kernels beside training: benchmarks/scaling
   plan.inputs = {.hops = loads.hops,
                  .rows = loads.rows,

@@ -3,6 +3,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "loading/routes.hpp"
 #include "planning/batch_profile.hpp"
 #include "planning/cluster.hpp"
 #include "planning/memory_plan.hpp"
@@ -20,7 +21,7 @@ struct StepPlan {
   StepInputs inputs = {};
   StepEstimate estimate = {}, alone = {};  ///< alone: the same batches without other machines
   std::string basis = {};                  ///< where the seconds of compute come from
-  bool direct = false;                     ///< requests go from GPU to GPU
+  Routes routes = {};
 
   double efficiency() const { return estimate.step > 0 ? alone.step / estimate.step : 0; }
 };
@@ -38,14 +39,14 @@ struct RankSpeed {
 };
 RankSpeed speed_of(const Cluster& cluster, Precision precision);
 
-/// The messages of a batch: as they are counted in `traffic`. Requests and answers of fixed size (`direct`)
-/// have a margin, and counts travel in them.
+/// The messages of a batch: as they are counted in `traffic`. Requests and answers from GPU to GPU have a
+/// fixed size, which has a margin, and counts travel in them.
 struct ExchangeLoads {
   std::vector<WireLoad> hops = {};
   WireLoad rows = {};
 };
 ExchangeLoads loads_of(const BatchProfile& profile, const std::vector<int>& fanouts, const MemoryPlan& memory,
-                       int machines, bool direct, std::int64_t id_bytes, std::int64_t row_bytes);
+                       int machines, const Routes& routes, std::int64_t id_bytes, std::int64_t row_bytes);
 
 /// Samples some batches and adds up. Reads of a graph its manifest and the lists of these batches. Throws
 /// InputError for a graph without parts, and for measured runs of another model.

@@ -71,7 +71,7 @@ std::string config_record(const TrainConfig& config, const RunOrigin& origin) {
   for (const std::string& table : options.tables()) {
     text += fmt::format("\n[{}]\n", table);
     for (const Option& option : options.options()) {
-      if (option.table != table || option.is_shorthand) continue;
+      if (option.table != table) continue;
       const bool owned = is_model_of_program(option, config);
       text += fmt::format("{}{} = {}  {}", option.of_one_run || owned ? "# " : "", option.name,
                           owned ? nlohmann::json(config.own_model).dump() : option.literal(),
@@ -86,9 +86,8 @@ nlohmann::json options_record(const TrainConfig& config) {
   const options::OptionTable table = train_options(settings);
   nlohmann::json record = nlohmann::json::object();
   for (const Option& option : table.options())
-    if (!option.is_shorthand)
-      record[option.name] = is_model_of_program(option, config) ? nlohmann::json(config.own_model)
-                                                                : nlohmann::json::parse(option.literal());
+    record[option.name] = is_model_of_program(option, config) ? nlohmann::json(config.own_model)
+                                                              : nlohmann::json::parse(option.literal());
   return record;
 }
 

@@ -166,9 +166,9 @@ json run_record(const RunFacts& facts) {
           {"parts", manifest.book.num_parts()},
           {"model", model_name(facts.config)},
           {"fanouts", facts.config.fanouts},
-          {"sampler", enum_name(facts.config.sampler)},
+          {"sampler", enum_name(facts.config.sampling_method())},
           {"replace", facts.config.replace},
-          {"labor_dependent", facts.config.labor_dependent},
+          {"labor_dependent", facts.config.is_layer_dependent()},
           {"inductive", facts.config.inductive},
           {"hidden", facts.config.hidden},
           {"global_batch_size", facts.global_batch},
@@ -434,11 +434,10 @@ std::string farewell(const TrainConfig& config, const TrainResult& result) {
     return fmt::format("stopped by a signal in epoch {}; continue with\n  {} --resume {}\n",
                        result.epochs_done + 1, program, config.output);
   }
-  std::string text =
-      fmt::format("model   {}/model.safetensors, of epoch {}\n", config.output, result.best_epoch);
-  if (!config.predictions.empty()) return text + fmt::format("logits  {}\n", config.predictions);
-  return text + fmt::format("next    {} predict {} --graph {} \\\n          --output logits.npy\n", program,
-                            config.output, config.graph.text());
+  return fmt::format(
+      "model   {0}/model.safetensors, of epoch {1}\n"
+      "next    {2} predict {0} --graph {3} \\\n          --output logits.npy\n",
+      config.output, result.best_epoch, program, config.graph.text());
 }
 
 }  // namespace strata::train

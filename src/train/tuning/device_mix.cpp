@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
+#include "loading/routes.hpp"
 #include "strata/comm/ranks.hpp"
 #include "strata/placement/placement_request.hpp"
-#include "strata/train/pipeline.hpp"
 #include "strata/util/error.hpp"
 #include "tuning/sm_split.hpp"
 
@@ -47,32 +47,11 @@ void check_gpu_options(const TrainConfig& config) {
   if (config.gpu_memory_bytes > 0) refuse("--gpu-memory");
   if (config.host_gather != tensor::HostPath::automatic)
     refuse(fmt::format("--host-gather {}", enum_name(config.host_gather)));
-  if (config.host_threads > 0) refuse("--host-threads");
   if (config.sampler_device == comm::TopologyOptions::Compute::cuda) refuse("--sampler-device cuda");
   if (config.cuda_graph == CudaGraphs::on) refuse("--cuda-graph on");
   if (gives_sm_split(config)) refuse("--sm-split " + config.sm_split);
   if (asks_for_gpu_rows(placement::parse_placement(config.placement)))
     refuse("--placement " + config.placement);
-}
-
-void check_transport(Transport transport, const char* option, const comm::Topology& topology) {
-  if (transport != Transport::nccl || (topology.num_machines() > 1 && topology.gpu_per_rank)) return;
-  const std::string why =
-      topology.num_machines() == 1
-          ? "the run has one machine"
-          : fmt::format("{} of {} ranks compute on GPUs, and every rank needs one that no other rank has",
-                        on_gpus(topology).size(), topology.ranks.size());
-  throw InputError(fmt::format("{} nccl is not possible here: {}", option, why),
-                   fmt::format("Give {} auto, which takes nccl where it can be, or leave it out.", option));
-}
-
-void check_batches_in_flight(const TrainConfig& config, const comm::Topology& topology) {
-  if (!gives_sm_split(config) || config.batches_in_flight <= Pipeline::kBuffers ||
-      topology.num_machines() == 1)
-    return;
-  throw InputError(fmt::format("--batches-in-flight {} is not possible beside --sm-split {}",
-                               config.batches_in_flight, config.sm_split),
-                   "Exchanges of several batches need all SMs of a GPU: leave one of the two out.");
 }
 
 }  // namespace
@@ -100,9 +79,7 @@ bool measures_sm_splits(const TrainConfig& config, const comm::Topology& topolog
 
 void check_device_options(const TrainConfig& config, const comm::Topology& topology) {
   if (on_gpus(topology).empty()) check_gpu_options(config);
-  check_transport(config.row_exchange, "--row-exchange", topology);
-  check_transport(config.neighbor_exchange, "--neighbor-exchange", topology);
-  check_batches_in_flight(config, topology);
+  check_routes(topology, route_request(config));
   if (!is_mixed(topology)) return;
   const auto refuse = [&](const std::string& option) {
     throw InputError(

@@ -14,7 +14,6 @@ namespace {
 
 std::vector<int> settings_of(const LoaderThreads::Options& options) {
   if (!options.overlap) return {options.cores};
-  if (options.threads > 0) return {std::min(options.threads, options.cores)};
   std::vector<double> most_cores = {static_cast<double>(options.cores)};
   options.communicator->all_reduce(most_cores, comm::Communicator::Op::max);
   return LoaderThreads::candidates(options.cores, static_cast<int>(most_cores.front()));

@@ -9,7 +9,7 @@
 
 namespace strata::train {
 
-/// How many threads sample and gather while the CPU trains: given, or measured during the first steps.
+/// How many threads sample and gather while the CPU trains, measured during the first steps.
 /// Training always has one thread per core, because the number of its threads changes the bits of its sums;
 /// the number of loader threads does not.
 class LoaderThreads {
@@ -17,7 +17,6 @@ class LoaderThreads {
   struct Options {
     std::vector<ThreadPool*> pools;  ///< of the loader's stages
     int cores = 1;                   ///< of this rank
-    int threads = 0;                 ///< 0: measured
     bool overlap = true;             ///< false: the stages take turns with training, and have all cores
     const comm::Communicator* communicator = nullptr;  ///< of the ranks, which all choose the same number
     bool tells = false;                                ///< logs what was measured

@@ -55,9 +55,7 @@ class InFlightOnGpu : public testing::TestWithParam<Transport> {
   }
 
   Pipeline make(int batches_in_flight, sampling::Method method = sampling::Method::uniform) {
-    return Pipeline({.world = &test::world().communicator(),
-                     .topology = &run_->topology,
-                     .machine = &run_->machine,
+    return Pipeline({.ranks = run_->ranks(),
                      .graph = &*graph_,
                      .sample_pool = &sample_pool_,
                      .gather_pool = &gather_pool_},

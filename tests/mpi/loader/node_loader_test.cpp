@@ -56,9 +56,7 @@ class NodeLoaderTest : public testing::TestWithParam<int> {
 TEST_P(NodeLoaderTest, GivesTheBatchesOfThePipeline) {
   NodeLoader loader(setup_.graph, blocks());
   Runtime& runtime = *setup_.runtime;
-  train::Pipeline pipeline({.world = &runtime.communicator(),
-                            .topology = &runtime.topology(),
-                            .machine = &runtime.machine(),
+  train::Pipeline pipeline({.ranks = runtime.ranks(),
                             .graph = &setup_.graph->stored(),
                             .sample_pool = &runtime.sample_pool(),
                             .gather_pool = &runtime.gather_pool()},

@@ -120,8 +120,7 @@ TEST_P(Counts, AddUpTheBatchesOfAMachine) {
 
 TEST_P(Counts, TellOwnersWhatOthersRead) {
   const ReadCounts counts = count();
-  const ServedReads served =
-      exchange_reads(counts, test::world().communicator(), run_.topology, run_.machine, offsets_);
+  const ServedReads served = exchange_reads(counts, run_.ranks(), offsets_);
   auto reads = expected(other_machines());
   for (Count row = 0; row < own().count; ++row) {
     const NodeId node = own().first + row;
@@ -134,8 +133,7 @@ TEST_P(Counts, TellOwnersWhatOthersRead) {
 // The heat of own rows is what this machine's and other machines' batches read of them.
 TEST_P(Counts, MakeTheHeatOfAMachineWithWhatOthersRead) {
   const ReadCounts counts = count();
-  const ServedReads served =
-      exchange_reads(counts, test::world().communicator(), run_.topology, run_.machine, offsets_);
+  const ServedReads served = exchange_reads(counts, run_.ranks(), offsets_);
   std::vector<int> all = other_machines();
   all.push_back(run_.machine.index());
   auto reads = expected(all), here = expected({run_.machine.index()});

@@ -174,13 +174,7 @@ class ExactEvaluation : public testing::TestWithParam<Case> {
     std::vector<float> logits;
   };
   EvaluationContext context(ThreadPool& pool) {
-    return {.world = &test::world().communicator(),
-            .topology = &run_.topology,
-            .machine = &run_.machine,
-            .graph = &*loaded_,
-            .pool = &pool,
-            .seed = 1,
-            .alive = [] {}};
+    return {.ranks = run_.ranks(), .graph = &*loaded_, .pool = &pool, .seed = 1, .alive = [] {}};
   }
 
   Result evaluate(nn::BlockModel& model, const std::string& name) {

@@ -44,9 +44,7 @@ class PipelineTest : public testing::TestWithParam<int> {
   void TearDown() override { graph_->close(run_->machine); }
 
   PipelineParts parts() {
-    return {.world = &test::world().communicator(),
-            .topology = &run_->topology,
-            .machine = &run_->machine,
+    return {.ranks = run_->ranks(),
             .graph = &*graph_,
             .sample_pool = &sample_pool_,
             .gather_pool = &gather_pool_};
@@ -336,7 +334,7 @@ TEST_P(PipelineTest, RefusesWhatCpusCannotDo) {
   test::expect_error<InputError>([&] { Pipeline(parts(), on_gpu); }, {"--sampler-device cuda"});
   PipelineOptions nccl = options();
   nccl.row_exchange = Transport::nccl;
-  test::expect_error<InputError>([&] { Pipeline(parts(), nccl); }, {"--row-exchange nccl"});
+  test::expect_error<InputError>([&] { Pipeline(parts(), nccl); }, {"--exchange nccl"});
 }
 
 INSTANTIATE_TEST_SUITE_P(Machines, PipelineTest, testing::Values(0, 1));

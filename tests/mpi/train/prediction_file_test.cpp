@@ -116,7 +116,7 @@ void expect_refused(const std::string& path, Count rows, const std::string& part
     ADD_FAILURE() << "nothing was thrown";
   } catch (const Error& error) {
     EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
-    EXPECT_FALSE(error.remedy().empty() && part.find("--predictions") == 0) << error.what();
+    EXPECT_FALSE(error.remedy().empty() && part.find("--output") == 0) << error.what();
   }
 }
 
@@ -154,7 +154,7 @@ TEST(PredictionFile, ReservesItsRoomWhenItIsMade) {
   constexpr Count kBlock = 512;
   EXPECT_GE(info.st_blocks * kBlock, kRows * 2 * static_cast<Count>(sizeof(float)));
   test::world().communicator().barrier();
-  expect_refused(folder / "huge.npy", Count{1} << 55, "--predictions: no room for");
+  expect_refused(folder / "huge.npy", Count{1} << 55, "--output: no room for");
   test::world().communicator().barrier();
   EXPECT_FALSE(std::filesystem::exists(temporary_of(folder / "huge.npy")));
   test::world().communicator().barrier();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "config_file.hpp"
+#include "strata/cli/config_file.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -42,7 +42,6 @@ resume = true
 pipeline = "off"
 gpu-memory = "1.5GiB"
 halo-cache = 4096
-presample = 12
 seed = 7
 )");
   EXPECT_EQ(config.graph.text(), "parts");
@@ -56,7 +55,6 @@ seed = 7
   EXPECT_FALSE(config.pipeline);
   EXPECT_EQ(config.gpu_memory_bytes, std::int64_t{3} << 29);
   EXPECT_EQ(config.halo_cache_bytes, 4096);
-  EXPECT_EQ(config.presample, 12);
   EXPECT_EQ(config.seed, 7u);
 }
 
@@ -67,12 +65,11 @@ epochs = 3
 graph = "parts"
 [model]
 model = "gat"
-[training]
+[expert]
 pipeline = false
 [evaluation]
 eval-fanouts = []
 [machines]
-presample = "off"
 device = "cpu"
 [log]
 log-level = "debug"
@@ -82,7 +79,6 @@ log-level = "debug"
   EXPECT_EQ(config.model, nn::ModelKind::gat);
   EXPECT_FALSE(config.pipeline);
   EXPECT_TRUE(config.eval_fanouts.empty());
-  EXPECT_EQ(config.presample, 0);
   EXPECT_EQ(config.topology.compute, comm::TopologyOptions::Compute::cpu);
   EXPECT_EQ(config.log_level, LogLevel::debug);
   EXPECT_EQ(config_of("training.epochs = 4").epochs, 4);
@@ -127,7 +123,6 @@ TEST(ConfigFile, RefusesValuesOfAnotherType) {
   expect_refused("resume = 1", {"resume", "the integer 1", "true or false"});
   expect_refused("resume = \"true\"", {"resume", "true or false"});
   expect_refused("pipeline = \"maybe\"", {"pipeline", "maybe", "on or off"});
-  expect_refused("presample = -3", {"presample", "-3"});
   expect_refused("gpu-memory = -1", {"gpu-memory", "-1 is too small"});
   expect_refused("gpu-memory = \"lots\"", {"run.toml:1:14", "gpu-memory", "lots"});
   expect_refused("model = \"sgae\"", {"run.toml:1:9", "model: there is no \"sgae\"", "Did you mean sage?"});
@@ -192,17 +187,14 @@ TEST(ConfigFile, RefusesKeysThatAreGivenTwice) {
   expect_refused("[model]\nhidden = 8\nhidden = 9\n", {"run.toml:3:", "hidden"});
 }
 
-TEST(ConfigFile, HasOneWayToAskForTf32) {
-  EXPECT_EQ(config_of("tf32 = true").precision, train::Precision::tf32);
-  EXPECT_EQ(config_of("tf32 = true\nprecision = \"tf32\"").precision, train::Precision::tf32);
-  EXPECT_EQ(config_of("tf32 = false\nprecision = \"bf16\"").precision, train::Precision::bf16);
-  expect_refused("tf32 = true\nprecision = \"bf16\"", {"run.toml:1:1", "tf32 contradicts precision bf16"});
+TEST(ConfigFile, NamesWhatReplacesAnOption) {
+  expect_refused("tf32 = true", {"run.toml:1:1: unknown option tf32", "--precision tf32"});
 }
 
 TEST(ConfigFile, IsReadOrRefusedWhateverItHolds) {
   const std::string document =
       "graph = \"parts\"\nhidden = 1_024 # wide\nfanouts = [15, -1]\n[training]\nlr = 3e-3\n"
-      "tf32 = true\n[model]\nmodel = 'gat'\nheads = 0x4\n";
+      "[model]\nmodel = 'gat'\nheads = 0x4\n";
   constexpr std::string_view kPieces[] = {"[",      "]",     "=",  "\"",  "\n",   ".",      "{",
                                           "}",      "-",     "9",  "inf", "\\u0", "\xff",   "\xEF\xBB\xBF",
                                           "hidden", "model", "[[", "0x",  "#",    "\"\"\"", ",",

@@ -135,7 +135,7 @@ TEST_F(Jobs, NameTheNearestOption) {
   refused({"model", {std::string("GraphSAGE")}}, {"Did you mean sage?"});
   refused({"hidden", {std::int64_t{-3}}}, {"--hidden: -3 is not positive"});
   refused({"seeds", list({0, 1})}, {"strata.train() trains once", "Call it once with each seed"});
-  refused({"plan_only", {true}}, {"strata.plan()"});
+  refused({"cluster", {std::string("machines=2")}}, {"strata.plan"});
   EXPECT_FALSE(std::filesystem::exists(out()));
 }
 

@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """The order of the modules, and what of it a source tree breaks.
 
-    util < {cuda, graph} < comm < {tensor, torch_ranks} < placement < store < {sampling, feature} < nn < rpc < train < {loader, doctor} < {dgs, cli}
+    util < {cuda, graph} < comm < {tensor, torch_ranks} < placement < store < {sampling, feature} < nn < train < {loader, cli}
 
 A module may include its own headers and the public ones of lower modules; siblings never include each other. A private
 header is included within its module only, by its path from the module's folder. Some outside libraries belong to one
 module only.
+
+Extras, which lie in a folder of their own, stand above all modules, and are siblings. The engine's tests, bindings and Python do
+not know them either.
 """
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
-LEVELS = [["util"], ["cuda", "graph"], ["comm"], ["tensor", "torch_ranks"], ["placement"], ["store"], ["sampling", "feature"], ["nn"], ["rpc"], ["train"], ["loader", "doctor"], ["dgs", "cli"]]
-LEVEL_OF = {module: level for level, modules in enumerate(LEVELS) for module in modules}
+LEVELS = [["util"], ["cuda", "graph"], ["comm"], ["tensor", "torch_ranks"], ["placement"], ["store"], ["sampling", "feature"], ["nn"], ["train"], ["loader", "cli"]]
+EXTRAS = ["dgs", "doctor", "rpc"]
+LEVEL_OF = {module: level for level, modules in enumerate([*LEVELS, EXTRAS]) for module in modules}
 # strata-partition runs where no CUDA, MPI or libtorch exists.
 PARTITION_MAY = {"util", "graph"}
 # Only this room of it, which builds without CUDA leave out, includes CUDA, and headers that need no linking.
@@ -20,6 +24,8 @@ PARTITION_CUDA_ROOM = Path("partition/cuda")
 PARTITION_CUDA_MAY = {"strata/cuda/check.cuh", "strata/cuda/launch.cuh"}
 # The layers of a model read what a sampler made, and know no sampler.
 NN_MAY_OF_SAMPLERS = {"strata/sampling/block.hpp"}
+# Packages of Python that are extras, some of them without any C++.
+PYTHON_EXTRAS = ["dgl", "dgs", "reports", "rpc"]
 # Batches for programs that train by themselves know no trainer.
 LOADER_MAY_OF_TRAIN = {"strata/train/choices.hpp", "strata/train/pipeline.hpp"}
 
@@ -44,7 +50,7 @@ OUTSIDE = [
     CUDA,
     Outside("MPI", re.compile(r"mpi\w*\.h$"), frozenset({"comm"})),
     Outside("NCCL", re.compile(r"nccl\w*\.h$"), frozenset({"comm"})),
-    Outside("Asio", re.compile(r"asio(/|\.hpp)"), frozenset({"comm"})),
+    Outside("Asio", re.compile(r"asio(/|\.hpp)"), frozenset({"rpc"})),
     Outside("cereal", re.compile(r"cereal/"), frozenset({"rpc"})),
     Outside("HDF5", re.compile(r"(hdf5\w*|H5\w*)\.h$"), frozenset({"graph"})),
     Outside("Arrow", re.compile(r"(arrow|parquet)/"), frozenset({"graph"})),
@@ -78,18 +84,24 @@ def module_of_header(header):
 
 
 def files_by_module(root):
-    """[(module, file)] of all sources below include/strata, src and partition."""
+    """[(module, file)] of all sources below include/strata, src, partition and extras."""
     found = []
     for base in (root / "include/strata", root / "src"):
         for file in sorted(base.rglob("*")):
             if file.suffix in SUFFIXES:
                 found.append((file.relative_to(base).parts[0], file))
     found += [("partition", file) for file in sorted((root / "partition").rglob("*")) if file.suffix in SUFFIXES]
+    for base in (*root.glob("extras/*/include"), *root.glob("extras/*/src")):
+        found += [(base.parent.name, file) for file in sorted(base.rglob("*")) if file.suffix in SUFFIXES]
     return found
 
 
 def folder_of(module, root):
-    return root / ("partition" if module == "partition" else f"src/{module}")
+    return root / ("partition" if module == "partition" else f"extras/{module}/src" if module in EXTRAS else f"src/{module}")
+
+
+def include_folder_of(module, root):
+    return root / (f"extras/{module}/include" if module in EXTRAS else "include")
 
 
 def fault_of_module(module, header):
@@ -120,10 +132,11 @@ def fault_of(module, include, root):
     for outside in OUTSIDE:
         if outside.forbids(module, include.header):
             return f"{outside.name} belongs to {', '.join(sorted(outside.modules))}"
-    if module_of_header(include.header):
-        exists = (root / "include" / include.header).is_file()
+    other = module_of_header(include.header)
+    if other:
+        exists = (include_folder_of(other, root) / include.header).is_file()
         return fault_of_module(module, include.header) if exists else "there is no such header"
-    if include.quoted and (root / "include") in include.file.parents:
+    if include.quoted and include_folder_of(module, root) in include.file.parents:
         return "a public header may not include a private one"
     # What is left in quotes are private headers.
     if include.quoted and (".." in include.header or not (folder_of(module, root) / include.header).is_file()):
@@ -131,9 +144,21 @@ def fault_of(module, include, root):
     return ""
 
 
+def faults_of_the_engine(root):
+    """Where its tests, its bindings and its package, which belong to no module, need an extra."""
+    include = re.compile(rf'^\s*#\s*include\s*["<](strata/(?:{"|".join(EXTRAS)})/[^">]+)', re.MULTILINE)
+    # In a function, an import may wait until somebody calls it.
+    imported = re.compile(rf"^(?:from|import) (strata\.(?:{'|'.join(PYTHON_EXTRAS)}))\b", re.MULTILINE)
+    files = [file for base in (root / "tests", root / "python") for file in sorted(base.rglob("*"))]
+    for file in files:
+        pattern = include if file.suffix in SUFFIXES else imported if file.suffix == ".py" else None
+        for match in pattern.finditer(file.read_text()) if pattern else ():
+            yield f"{file.relative_to(root)}: includes {match[1]}: the engine knows no extra"
+
+
 def faults(root):
     """Every broken rule of the tree, as lines for a person."""
-    found = []
+    found = [*faults_of_the_engine(root)]
     for module, file in files_by_module(root):
         name = file.relative_to(root)
         if module not in LEVEL_OF and module != "partition":

@@ -30,7 +30,8 @@ class Tree(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.root = Path(folder.name)
         for module in [*include_order.LEVEL_OF, "partition"]:
-            self.write(f"include/strata/{module}/{module}.hpp", "#pragma once\n")
+            folder = include_order.include_folder_of(module, Path())
+            self.write(folder / f"strata/{module}/{module}.hpp", "#pragma once\n")
         self.write("include/strata/sampling/block.hpp", "#pragma once\n")
 
     def write(self, name, text):
@@ -54,6 +55,9 @@ class Tree(unittest.TestCase):
     def test_that_is_right_has_no_faults(self):
         below = [module for level in include_order.LEVELS[:-1] for module in level]
         self.write("src/cli/main.cpp", "".join(f'#include "strata/{m}/{m}.hpp"\n' for m in [*below, "cli"]))
+        self.write("extras/doctor/src/main.cpp", "".join(f'#include "strata/{m}/{m}.hpp"\n' for m in [*below, "cli", "doctor"]))
+        self.write("extras/rpc/tests/unit/a.cpp", '#include "strata/rpc/rpc.hpp"\n')
+        self.write("python/strata/training.py", "def report():\n    from strata.reports import report\n")
         self.write("src/store/load/part_loader.hpp", "#pragma once\n")
         self.write("src/store/layout.hpp", "#pragma once\n")
         self.write("src/store/load/part_loader.cpp", '#include "load/part_loader.hpp"\n#include "layout.hpp"\n')
@@ -77,6 +81,27 @@ class Tree(unittest.TestCase):
         for a, b in (("cuda", "graph"), ("sampling", "feature")):
             self.expect_fault(f"src/{a}/a.cpp", f'"strata/{b}/{b}.hpp"', f"{b} is a sibling of {a}")
             self.expect_fault(f"include/strata/{b}/{b}.hpp", f"<strata/{a}/{a}.hpp>", f"{a} is a sibling of {b}")
+
+    def test_with_an_extra_in_the_engine(self):
+        for extra in include_order.EXTRAS:
+            header = f"strata/{extra}/{extra}.hpp"
+            for module in include_order.LEVEL_OF:
+                if module not in include_order.EXTRAS:
+                    self.expect_fault(f"src/{module}/a.cpp", f'"{header}"', f"{extra} is higher than {module}")
+            for other in include_order.EXTRAS:
+                if other != extra:
+                    self.expect_fault(f"extras/{other}/src/a.cpp", f'"{header}"', f"{extra} is a sibling of {other}")
+            for name in ("tests/mpi/train/a.cpp", "python/bindings/a.cpp"):
+                self.write(name, f'#include "{header}"\n')
+                self.assertEqual(include_order.faults(self.root), [f"{name}: includes {header}: the engine knows no extra"])
+                (self.root / name).unlink()
+        self.write("python/strata/loaders.py", "import strata.dgl\n")
+        self.assertEqual(include_order.faults(self.root), ["python/strata/loaders.py: includes strata.dgl: the engine knows no extra"])
+
+    def test_with_a_private_header_of_the_engine_in_an_extra(self):
+        self.write("src/comm/state.hpp", "#pragma once\n")
+        for header in ('"state.hpp"', '"../../../src/comm/state.hpp"'):
+            self.expect_fault("extras/rpc/src/a.cpp", header, "a private header is included within its module, by its path from extras/rpc/src")
 
     def test_with_a_sampler_in_nn(self):
         self.expect_fault("src/nn/a.cu", '"strata/sampling/sampling.hpp"', "nn may know only strata/sampling/block.hpp")

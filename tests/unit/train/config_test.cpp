@@ -33,18 +33,14 @@ TEST(Validate, AcceptsDefaultsAndLimits) {
            },
            [](TrainConfig& c) { c.dropout = 0; },
            [](TrainConfig& c) {
-             c.sampler = sampling::Method::weighted;
+             c.sampler = SamplerKind::weighted;
              c.replace = true;
            },
-           [](TrainConfig& c) {
-             c.sampler = sampling::Method::labor;
-             c.labor_dependent = true;
-           },
+           [](TrainConfig& c) { c.sampler = SamplerKind::labor_dependent; },
            [](TrainConfig& c) {
              c.eval_fanouts = {5, 5, 5};
            },
-           [](TrainConfig& c) { c.eval_every = 0; }, [](TrainConfig& c) { c.patience = 3; },
-           [](TrainConfig& c) { c.predictions = "all.npy"; }}) {
+           [](TrainConfig& c) { c.eval_every = 0; }, [](TrainConfig& c) { c.patience = 3; }}) {
     TrainConfig config = good_config();
     change(config);
     EXPECT_NO_THROW(validate(config));
@@ -78,15 +74,14 @@ TEST(Validate, RefusesWhatCannotBe) {
   expect_refused([](auto& c) { c.attention_dropout = 1; }, {"--attention-dropout: 1"});
   expect_refused([](auto& c) { c.heads = {0}; }, {"--heads: 0"});
   expect_refused([](auto& c) { c.warmup_steps = -1; }, {"--warmup-steps: -1"});
-  expect_refused([](auto& c) { c.lr_step_size = 0; }, {"--lr-step-size: 0"});
-  expect_refused([=](auto& c) { c.lr_gamma = nan; }, {"--lr-gamma: nan"});
+  expect_refused([](auto& c) { c.lr_schedule.step_size = 0; }, {"--lr-schedule: 0 updates"});
+  expect_refused([=](auto& c) { c.lr_schedule.gamma = nan; }, {"--lr-schedule: the factor nan"});
   expect_refused([=](auto& c) { c.clip_grad = nan; }, {"--clip-grad: nan"});
   expect_refused([](auto& c) { c.label_smoothing = 1; }, {"--label-smoothing: 1"});
   expect_refused([](auto& c) { c.class_weights = "1,two"; }, {"--class-weights", "two"});
   expect_refused([](auto& c) { c.accumulate = 0; }, {"--accumulate: 0"});
   expect_refused([](auto& c) { c.gpu_memory_bytes = -1; }, {"--gpu-memory: -1"});
   expect_refused([](auto& c) { c.halo_cache_bytes = -2; }, {"--halo-cache: -2"});
-  expect_refused([](auto& c) { c.presample = -2; }, {"--presample: -2"});
   expect_refused([](auto& c) { c.topology.ranks_per_machine = -1; }, {"--ranks-per-machine"});
   for (int TrainConfig::*count :
        {&TrainConfig::eval_every, &TrainConfig::patience, &TrainConfig::checkpoint_every,
@@ -99,12 +94,12 @@ TEST(Validate, RefusesNeighborsBetweenGpusThatHaveNoBound) {
   const auto expect = [](const auto& set, const char* option) {
     expect_refused(
         [&](auto& c) {
-          c.neighbor_exchange = Transport::nccl;
+          c.exchange = Transport::nccl;
           set(c);
         },
-        {"--neighbor-exchange nccl contradicts", option});
+        {"--exchange nccl contradicts", option});
   };
-  expect([](auto& c) { c.sampler = sampling::Method::labor; }, "--sampler labor");
+  expect([](auto& c) { c.sampler = SamplerKind::labor; }, "--sampler labor");
   expect([](auto& c) { c.fanouts = {5, -1, 5}; }, "the fanout -1 of --fanouts");
   expect([](auto& c) { c.sampler_device = comm::TopologyOptions::Compute::cpu; }, "--sampler-device cpu");
 }
@@ -122,17 +117,10 @@ TEST(Validate, RefusesWhatContradictsItself) {
   expect_refused([](auto& c) { c.eval_fanouts = {5, 5}; }, {"--eval-fanouts has 2 entries, --fanouts 3"});
   expect_refused(
       [](auto& c) {
-        c.eval_fanouts = {5, 5, 5};
-        c.predictions = "all.npy";
-      },
-      {"--predictions contradicts --eval-fanouts"});
-  expect_refused(
-      [](auto& c) {
-        c.sampler = sampling::Method::labor;
+        c.sampler = SamplerKind::labor;
         c.replace = true;
       },
       {"--replace contradicts --sampler labor"});
-  expect_refused([](auto& c) { c.labor_dependent = true; }, {"--labor-dependent is for --sampler labor"});
   expect_refused(
       [](auto& c) {
         c.patience = 2;
@@ -144,8 +132,6 @@ TEST(Validate, RefusesWhatContradictsItself) {
 TEST(Validate, RefusesWhatHasNoEffect) {
   expect_refused([](auto& c) { c.heads = {2}; }, {"--heads has no effect without --model gat"});
   expect_refused([](auto& c) { c.attention_dropout = 0.5; }, {"--attention-dropout has no effect"});
-  expect_refused([](auto& c) { c.lr_gamma = 0.5; }, {"--lr-gamma has no effect without --lr-schedule step"});
-  expect_refused([](auto& c) { c.lr_step_size = 7; }, {"--lr-step-size has no effect"});
   const auto name = [](const char* source) {
     return [=](TrainConfig& c) { c.provenance.given_by["heads"] = source; };
   };
@@ -157,13 +143,6 @@ TEST(Validate, RefusesWhatHasNoEffect) {
   own.own_model = "mine";
   own.heads = {2};
   EXPECT_NO_THROW(validate(own)) << "it may use them";
-}
-
-TEST(Validate, KnowsWhatPredictionsCanBe) {
-  expect_refused([](auto& c) { c.predictions = "logits.txt"; }, {"neither with .npy nor with .csv"});
-  TrainConfig config = good_config();
-  config.predictions = "logits.csv";
-  EXPECT_NO_THROW(validate(config));
 }
 
 TEST(Validate, RefusesWhatOverflows) {
@@ -181,8 +160,8 @@ TEST(Validate, RefusesWhatOverflows) {
 TEST(Validate, RefusesWhatIsNoneOfAnEnumeration) {
   expect_refused([](auto& c) { c.precision = static_cast<Precision>(7); },
                  {"--precision: 7 is none of its values", "Give f32, tf32 or bf16."});
-  expect_refused([](auto& c) { c.sampler = static_cast<sampling::Method>(3); },
-                 {"--sampler: 3", "Give uniform, weighted or labor."});
+  expect_refused([](auto& c) { c.sampler = static_cast<SamplerKind>(4); },
+                 {"--sampler: 4", "Give uniform, weighted, labor or labor-dependent."});
 }
 
 TEST(ResumeSignature, ChangesWithWhatChangesTheRun) {
@@ -197,9 +176,9 @@ TEST(ResumeSignature, ChangesWithWhatChangesTheRun) {
                                      [](TrainConfig& c) {
                                        c.fanouts = {15, 10};
                                      },
-                                     [](TrainConfig& c) { c.sampler = sampling::Method::labor; },
+                                     [](TrainConfig& c) { c.sampler = SamplerKind::labor; },
                                      [](TrainConfig& c) { c.replace = true; },
-                                     [](TrainConfig& c) { c.labor_dependent = true; },
+                                     [](TrainConfig& c) { c.sampler = SamplerKind::labor_dependent; },
                                      [](TrainConfig& c) { c.inductive = true; },
                                      [](TrainConfig& c) { c.dropout = 0.1; },
                                      [](TrainConfig& c) { c.input_dropout = 0.1; },
@@ -212,14 +191,13 @@ TEST(ResumeSignature, ChangesWithWhatChangesTheRun) {
                                      [](TrainConfig& c) { c.heads = {2}; },
                                      [](TrainConfig& c) { c.init_from = "runs/first"; },
                                      [](TrainConfig& c) { c.aggregate = nn::Aggregate::max; },
-                                     [](TrainConfig& c) { c.lr_schedule = ScheduleKind::step; },
+                                     [](TrainConfig& c) { c.lr_schedule.kind = ScheduleKind::step; },
                                      [](TrainConfig& c) { c.warmup_steps = 9; },
                                      [](TrainConfig& c) { c.clip_grad = 1; },
                                      [](TrainConfig& c) { c.loss = LossKind::bce; },
                                      [](TrainConfig& c) { c.class_weights = "balanced"; },
                                      [](TrainConfig& c) { c.accumulate = 2; },
-                                     [](TrainConfig& c) { c.precision = Precision::tf32; },
-                                     [](TrainConfig& c) { c.normalize_features = true; }}) {
+                                     [](TrainConfig& c) { c.precision = Precision::tf32; }}) {
     TrainConfig config = good_config();
     change(config);
     EXPECT_NE(resume_signature(config, 2), signature) << resume_signature(config, 2);
@@ -228,7 +206,7 @@ TEST(ResumeSignature, ChangesWithWhatChangesTheRun) {
 
 TEST(ResumeSignature, KnowsTheLengthOfASchedule) {
   TrainConfig ten = good_config(), twenty = good_config();
-  ten.lr_schedule = twenty.lr_schedule = ScheduleKind::cosine;
+  ten.lr_schedule.kind = twenty.lr_schedule.kind = ScheduleKind::cosine;
   twenty.epochs = 20;
   EXPECT_NE(resume_signature(ten, 1), resume_signature(twenty, 1));
 }

@@ -85,7 +85,6 @@ TEST(DeviceMix, RefusesOptionsThatNoRankCanFollowWithoutGpus) {
   };
   expect_refused("--precision tf32", [](TrainConfig& config) { config.precision = Precision::tf32; });
   expect_refused("--gpu-memory", [](TrainConfig& config) { config.gpu_memory_bytes = 1; });
-  expect_refused("--host-threads", [](TrainConfig& config) { config.host_threads = 1; });
   expect_refused("--host-gather threads",
                  [](TrainConfig& config) { config.host_gather = tensor::HostPath::threads; });
   expect_refused("--sampler-device cuda",
@@ -119,32 +118,15 @@ comm::Topology spread(comm::Topology topology) {
 }
 
 TEST(DeviceMix, RefusesExchangesBetweenGpusThatAreNotThere) {
-  const auto check = [](Transport TrainConfig::*exchange, const std::string& option) {
-    TrainConfig config;
-    config.*exchange = Transport::nccl;
-    EXPECT_NO_THROW(check_device_options(config, spread(topology_of("gg"))));
-    test::expect_error([&] { check_device_options(config, spread(topology_of("cc"))); },
-                       {option + " nccl is not possible here", "0 of 2 ranks", option + " auto"});
-    test::expect_error([&] { check_device_options(config, spread(topology_of("gcg"))); },
-                       {option + " nccl", "2 of 3 ranks"});
-    test::expect_error([&] { check_device_options(config, spread(topology_of("g"))); },
-                       {option + " nccl", "one machine"});
-  };
-  check(&TrainConfig::row_exchange, "--row-exchange");
-  check(&TrainConfig::neighbor_exchange, "--neighbor-exchange");
-}
-
-TEST(DeviceMix, RefusesMoreBatchesInFlightOnSomeOfTheSmsOnly) {
   TrainConfig config;
-  config.batches_in_flight = 8;
-  for (const char* devices : {"cc", "cg", "gg"})
-    EXPECT_NO_THROW(check_device_options(config, spread(topology_of(devices))));
-  config.sm_split = "30,70";
-  EXPECT_NO_THROW(check_device_options(config, spread(topology_of("g")))) << "one machine exchanges nothing";
-  test::expect_error([&] { check_device_options(config, spread(topology_of("gg"))); },
-                     {"--batches-in-flight 8", "--sm-split 30,70"});
-  config.batches_in_flight = 3;
+  config.exchange = Transport::nccl;
   EXPECT_NO_THROW(check_device_options(config, spread(topology_of("gg"))));
+  test::expect_error([&] { check_device_options(config, spread(topology_of("cc"))); },
+                     {"--exchange nccl is not possible here", "0 of 2 ranks", "--exchange auto"});
+  test::expect_error([&] { check_device_options(config, spread(topology_of("gcg"))); },
+                     {"--exchange nccl", "2 of 3 ranks"});
+  test::expect_error([&] { check_device_options(config, spread(topology_of("g"))); },
+                     {"--exchange nccl", "one machine"});
 }
 
 }  // namespace

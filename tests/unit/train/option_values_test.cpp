@@ -68,17 +68,6 @@ TEST(Memory, HasUnits) {
   refuse_texts<Bytes>({"", "lots", "-1GiB", "inf", "nan", "010GiB", "1e30GiB", "auto"});
 }
 
-TEST(Counts, MayBeAutomatic) {
-  EXPECT_EQ(CountOrAuto::from_text("--x", "auto"), -1);
-  EXPECT_EQ(CountOrAuto::from_text("--x", "off"), 0);
-  EXPECT_EQ(CountOrAuto::from_text("--x", "64"), 64);
-  refuse_texts<CountOrAuto>({"", "0", "-3", "064", "12x", "on"});
-  EXPECT_EQ((RangeOrAuto<2, 8>::from_text("--x", "auto")), -1);
-  EXPECT_EQ((RangeOrAuto<2, 8>::from_text("--x", "8")), 8);
-  EXPECT_EQ((RangeOrAuto<2, 8>::literal(-1)), "\"auto\"");
-  refuse_texts<RangeOrAuto<2, 8>>({"", "off", "0", "1", "9", "-1", "-3", "1e9", "02"});
-}
-
 TEST(Literals, AreReadBack) {
   EXPECT_EQ(Text::literal("a \"b\" \\ \n"), R"("a \"b\" \\ \u000a")");
   EXPECT_EQ(Real::literal(1e-5), "1e-05");
@@ -87,8 +76,6 @@ TEST(Literals, AreReadBack) {
   EXPECT_EQ(Unsigned::literal(7), "7");
   EXPECT_EQ(Unsigned::literal(~std::uint64_t{0}), "\"18446744073709551615\"");
   EXPECT_EQ(Unsigned::from_file("x", {std::string("18446744073709551615")}), ~std::uint64_t{0});
-  EXPECT_EQ(CountOrAuto::literal(0), "\"off\"");
-  EXPECT_EQ(CountOrAuto::literal(64), "64");
   EXPECT_EQ(BytesOrAuto::literal(BytesOrAuto::kAutomatic), "\"auto\"");
 }
 

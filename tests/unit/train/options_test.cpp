@@ -52,14 +52,6 @@ TEST(TrainOptions, AreUtf8ForTheyStandInRecords) {
   EXPECT_EQ(config_of({"--output", "naïve"}).output, "naïve");
 }
 
-TEST(TrainOptions, TellHowManyBatchesArePresampled) {
-  EXPECT_EQ(config_of({}).presample, train::TrainConfig::kAutomatic);
-  EXPECT_EQ(config_of({"--presample", "off"}).presample, 0);
-  EXPECT_EQ(config_of({"--presample", "12"}).presample, 12);
-  for (const char* text : {"0", "-3", "12x", "", "on"})
-    expect_refused({"--presample", text}, {"--presample", "auto, off"});
-}
-
 TEST(TrainOptions, TellHowHostRowsAreRead) {
   using tensor::HostPath;
   EXPECT_EQ(config_of({}).host_gather, HostPath::automatic);
@@ -68,28 +60,33 @@ TEST(TrainOptions, TellHowHostRowsAreRead) {
   EXPECT_EQ(config_of({"--host-gather", "both"}).host_gather, HostPath::both);
   EXPECT_EQ(config_of({"--host-gather", "copy"}).host_gather, HostPath::copy);
   expect_refused({"--host-gather", "dma"}, {"--host-gather"});
-  EXPECT_EQ(config_of({}).row_exchange, train::Transport::automatic);
-  EXPECT_EQ(config_of({}).neighbor_exchange, train::Transport::automatic);
-  EXPECT_EQ(config_of({"--neighbor-exchange", "mpi"}).neighbor_exchange, train::Transport::mpi);
-  EXPECT_EQ(config_of({"--row-exchange", "mpi"}).row_exchange, train::Transport::mpi);
-  expect_refused({"--row-exchange", "tcp"}, {"--row-exchange"});
-  EXPECT_EQ(config_of({}).host_threads, 0);
-  EXPECT_EQ(config_of({"--host-threads", "6"}).host_threads, 6);
-  expect_refused({"--host-threads", "-1"}, {"--host-threads"});
-  EXPECT_EQ(config_of({"--loader-threads", "3"}).loader_threads, 3);
-  expect_refused({"--loader-threads", "-1"}, {"--loader-threads", "negative"});
+}
+
+TEST(TrainOptions, SayHowMachinesExchange) {
+  EXPECT_EQ(config_of({}).exchange, train::Transport::automatic);
+  EXPECT_EQ(config_of({"--exchange", "mpi"}).exchange, train::Transport::mpi);
+  expect_refused({"--exchange", "tcp"}, {"--exchange"});
+}
+
+TEST(TrainOptions, HaveSchedulesWithTheirNumbers) {
+  using train::ScheduleKind;
+  EXPECT_EQ(config_of({}).lr_schedule.kind, ScheduleKind::constant);
+  EXPECT_EQ(config_of({"--lr-schedule", "cosine"}).lr_schedule.kind, ScheduleKind::cosine);
+  const auto step = config_of({"--lr-schedule", "step"}).lr_schedule;
+  EXPECT_EQ(step.kind, ScheduleKind::step);
+  EXPECT_EQ(step.step_size, 1000);
+  EXPECT_EQ(step.gamma, 0.1);
+  EXPECT_EQ(config_of({"--lr-schedule", "step:20"}).lr_schedule.step_size, 20);
+  EXPECT_EQ(config_of({"--lr-schedule", "step:20:0.5"}).lr_schedule.gamma, 0.5);
+  expect_refused({"--lr-schedule", "cosine:20"}, {"--lr-schedule cosine:20", "only step takes numbers"});
+  for (const char* text : {"step:", "step:x", "step:0", "step:20:", "step:20:2", "step:20:0.5:1"})
+    expect_refused({"--lr-schedule", text}, {"--lr-schedule"});
 }
 
 TEST(TrainOptions, TellHowSmsAreSplit) {
   EXPECT_EQ(config_of({"--sm-split", "20,100"}).sm_split, "20,100");
   EXPECT_EQ(config_of({"--sm-split", "off", "--pipeline", "off"}).sm_split, "off");
   EXPECT_EQ(config_of({"--pipeline", "off"}).sm_split, "auto");
-}
-
-TEST(TrainOptions, TellWhetherPartsAreVerified) {
-  EXPECT_TRUE(config_of({}).verify_parts);
-  EXPECT_FALSE(config_of({"--verify-parts", "off"}).verify_parts);
-  expect_refused({"--verify-parts", "maybe"}, {"--verify-parts"});
 }
 
 TEST(TrainOptions, TellWhatIsKeptOfOtherMachines) {
@@ -103,8 +100,6 @@ TEST(TrainOptions, TellWhatIsKeptOfOtherMachines) {
   for (const char* value : {"much", "off", "none", "-5"})
     expect_refused({"--halo-cache", value}, {value, "0 for none, or auto"});
   expect_refused({"--halo-cache", "999999999999TiB"}, {"too large", "0 for none, or auto"});
-  for (const char* value : {"0", "-3", "1e9", "off"})
-    expect_refused({"--batches-in-flight", value}, {value, "auto", "from 2 to 8"});
 }
 
 TEST(TrainOptions, AreRead) {
@@ -113,8 +108,7 @@ TEST(TrainOptions, AreRead) {
                                  "--fanouts",
                                  "-1,-1",
                                  "--sampler",
-                                 "labor",
-                                 "--labor-dependent",
+                                 "labor-dependent",
                                  "--inductive",
                                  "--sampler-device",
                                  "cpu",
@@ -133,7 +127,8 @@ TEST(TrainOptions, AreRead) {
                                  "features=10/40/50,indices=0/0/100",
                                  "--pipeline",
                                  "off",
-                                 "--tf32",
+                                 "--precision",
+                                 "tf32",
                                  "--eval-fanouts",
                                  "20,20",
                                  "--metric",
@@ -143,8 +138,8 @@ TEST(TrainOptions, AreRead) {
                                  "--resume"});
   EXPECT_EQ(config.model, nn::ModelKind::gcn);
   EXPECT_THAT(config.fanouts, ElementsAre(-1, -1));
-  EXPECT_EQ(config.sampler, sampling::Method::labor);
-  EXPECT_TRUE(config.labor_dependent);
+  EXPECT_EQ(config.sampling_method(), sampling::Method::labor);
+  EXPECT_TRUE(config.is_layer_dependent());
   EXPECT_TRUE(config.inductive);
   EXPECT_FALSE(config.replace);
   EXPECT_EQ(config.hidden, 64);
@@ -171,8 +166,8 @@ TEST(TrainOptions, TheLastOfTwoCounts) {
 TEST(TrainOptions, ComeFromAFileUnderTheCommandLine) {
   const test::TemporaryFolder folder;
   const auto path = folder / "run.toml";
-  write_file_atomically(path,
-                        "graph = \"from-file\"\nhidden = 48\nfanouts = [4, 3]\nlr = 0.5\ntf32 = true\n");
+  write_file_atomically(
+      path, "graph = \"from-file\"\nhidden = 48\nfanouts = [4, 3]\nlr = 0.5\nprecision = \"tf32\"\n");
   const auto from_file = parse({"--config", path.string()}).config.value();
   EXPECT_EQ(from_file.graph.text(), "from-file");
   EXPECT_EQ(from_file.hidden, 48);
@@ -218,18 +213,13 @@ TEST(TrainOptions, OfAFileAreNamedWithTheirPlace) {
 TEST(TrainOptions, OverruleTheSwitchesOfAFile) {
   const test::TemporaryFolder folder;
   const std::string path = (folder / "run.toml").string();
-  write_file_atomically(path, "resume = true\npipeline = false\ntf32 = true\n");
+  write_file_atomically(path, "resume = true\npipeline = false\n");
   const auto file = config_of({"--config", path});
   EXPECT_TRUE(file.resume);
   EXPECT_FALSE(file.pipeline);
-  EXPECT_EQ(file.precision, train::Precision::tf32);
-  const auto line = config_of({"--config", path, "--resume=false", "--pipeline", "on", "--tf32=false"});
+  const auto line = config_of({"--config", path, "--resume=false", "--pipeline", "on"});
   EXPECT_FALSE(line.resume);
   EXPECT_TRUE(line.pipeline);
-  EXPECT_EQ(line.precision, train::Precision::f32);
-  EXPECT_EQ(config_of({"--config", path, "--precision", "bf16"}).precision, train::Precision::bf16);
-  write_file_atomically(path, "precision = \"bf16\"\n");
-  EXPECT_EQ(config_of({"--config", path, "--tf32"}).precision, train::Precision::tf32);
 }
 
 TEST(TrainOptions, AreNumbersInOneSense) {
@@ -255,7 +245,6 @@ TEST(TrainOptions, ThatAreWrongAreNamed) {
   expect_refused({"--model", "sgae"}, {"--model", "sgae", "Did you mean sage?"});
   expect_refused({"--model", "mlp"}, {"--model", "mlp", "sage"});
   expect_refused({"--precision", "f16"}, {"--precision", "bf16"});
-  expect_refused({"--precision", "bf16", "--tf32"}, {"--tf32 contradicts", "bf16"});
   expect_refused({"--aggregate", "median"}, {"--aggregate", "max"});
   expect_refused({"--lr-schedule", "linear"}, {"--lr-schedule", "cosine"});
   expect_refused({"--loss", "hinge"}, {"--loss", "bce"});
@@ -293,6 +282,14 @@ TEST(TrainOptions, ThatOtherProgramsHaveAreExplained) {
   expect_refused({"run.toml"}, {"Did you mean --config run.toml?"});
 }
 
+TEST(TrainOptions, ThatOnceWereNameWhatToUse) {
+  expect_refused({"--tf32"}, {"unknown option --tf32", "Did you mean --precision tf32?"});
+  expect_refused({"--lr-gamma", "0.5"}, {"--lr-schedule step:UPDATES:FACTOR"});
+  expect_refused({"--neighbor-exchange", "nccl"}, {"Did you mean --exchange?"});
+  expect_refused({"--plan-only"}, {"strata-plan"});
+  expect_refused({"--predictions", "logits.npy"}, {"strata-train predict RUN"});
+}
+
 TEST(TrainOptions, SayWhereTheyCameFrom) {
   const test::TemporaryFolder folder;
   const std::string path = (folder / "job.toml").string();
@@ -326,14 +323,12 @@ TEST(TrainOptions, OfARunThatIsResumedAreInItsFolder) {
 TEST(TrainOptions, OfAUseOfAModelAreItsRunsAndItsOwn) {
   const test::TemporaryFolder folder;
   const std::string run = folder.path().string();
-  write_file_atomically(
-      folder / "config.toml",
-      "graph = \"mine\"\nhidden = 48\nmodel = \"gcn\"\npredictions = \"x.npy\"\nplacement = \"host\"\n");
+  write_file_atomically(folder / "config.toml",
+                        "graph = \"mine\"\nhidden = 48\nmodel = \"gcn\"\nplacement = \"host\"\n");
   const auto options = parse({"predict", run, "--graph", "parts", "--split", "test", "--output", "l.csv"});
   EXPECT_EQ(options.config->model, nn::ModelKind::gcn);
   EXPECT_EQ(options.config->hidden, 48);
   EXPECT_EQ(options.config->graph.text(), "parts");
-  EXPECT_EQ(options.config->predictions, "");
   EXPECT_EQ(options.config->placement, "auto") << "where the run was computed is nothing to another";
   EXPECT_EQ(options.inference->run, run);
   EXPECT_EQ(options.inference->logits, "l.csv");
@@ -355,6 +350,32 @@ TEST(TrainOptions, HelpAndVersionAreTexts) {
   const ParsedOptions version = parse({"--version"});
   EXPECT_FALSE(version.config.has_value());
   EXPECT_THAT(version.text, HasSubstr("strata-train "));
+  EXPECT_THAT(parse({"--version", "all"}).text, HasSubstr("HDF5"));
+}
+
+TEST(TrainOptions, ForExpertsStandInTheLongHelpOnly) {
+  EXPECT_THAT(parse({"--help"}).text, testing::Not(HasSubstr("--pipeline")));
+  EXPECT_THAT(parse({"--help", "all"}).text, HasSubstr("For experts"));
+}
+
+ParsedOptions parse_plan(const Arguments& arguments) {
+  std::vector<const char*> argv{"strata-plan", "--graph", "parts"};
+  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+  const Command command(static_cast<int>(argv.size()), argv.data(), {}, Purpose::plan);
+  return command.complete(std::nullopt);
+}
+
+TEST(PlanOptions, AreThoseOfTrainingAndTheCluster) {
+  const ParsedOptions here = parse_plan({"--hidden", "64"});
+  EXPECT_EQ(here.config->hidden, 64);
+  ASSERT_TRUE(here.plan.has_value());
+  EXPECT_EQ(here.plan->cluster, "");
+  EXPECT_FALSE(here.plan->json);
+  const ParsedOptions there = parse_plan({"--cluster", "machines=2", "--json"});
+  EXPECT_EQ(there.plan->cluster, "machines=2");
+  EXPECT_TRUE(there.plan->json);
+  EXPECT_FALSE(parse({"--graph", "parts"}).plan.has_value());
+  test::expect_error([] { parse_plan({"--cluster", ""}); }, {"--cluster: there is nothing in it"});
 }
 
 }  // namespace

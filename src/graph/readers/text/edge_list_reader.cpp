@@ -11,11 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "readers/assemble.hpp"
 #include "readers/column_names.hpp"
-#include "readers/edge_weights.hpp"
-#include "readers/text/edge_buffer.hpp"
 #include "readers/text/edge_comments.hpp"
+#include "readers/text/edge_text_reader.hpp"
 #include "readers/text/node_numbering.hpp"
 #include "readers/text/table_layout.hpp"
 #include "strata/util/error.hpp"
@@ -55,23 +53,17 @@ struct EdgesPiece {
   Count self_loops = 0;
 };
 
-class EdgeListReader {
+class EdgeListReader : private EdgeTextReader {
  public:
   EdgeListReader(const DatasetSource& source, const ReadOptions& options, Assembly& assembly)
-      : source_(source),
-        options_(options),
-        pool_(assembly.pool),
-        assembly_(assembly),
-        path_(source.place.string()),
-        comments_(path_),
-        edges_(path_, assembly.scratch) {}
+      : EdgeTextReader(source, options, assembly), comments_(path_) {}
 
   Graph read() {
     find_layout();
-    LineBlocks blocks(source_.place, block_bytes_within(assembly_.scratch, pool_));
-    parse_blocks<EdgesPiece>(
-        blocks, pool_, [this](const Block& block, EdgesPiece& piece) { parse(block, piece); },
-        [&](EdgesPiece& piece) { take(piece, blocks.share_read()); });
+    read_lines<EdgesPiece>(
+        layout_.first_line, [](std::string_view line) { return is_comment(line, kCommentMarks); },
+        [this](std::string_view line, const Place& place, EdgesPiece& piece) { parse(line, place, piece); },
+        [this](EdgesPiece& piece, double share_read) { take(piece, share_read); });
     comments_.check_edges(edges_.size() + times_.left_out, self_loops_);
     if (columns_.time >= 0) tell_times();
     number_nodes();
@@ -174,17 +166,7 @@ class EdgeListReader {
                    fmt::join(unread, ", "));
   }
 
-  void parse(const Block& block, EdgesPiece& piece) const {
-    Lines lines(block.text);
-    Count number = block.line;
-    for (std::string_view line; lines.next(line); ++number) {
-      if (number < layout_.first_line || is_comment(line, kCommentMarks)) continue;
-      const Place place = place_of(line, number, block, path_);
-      parse_line(line, place, piece);
-    }
-  }
-
-  void parse_line(std::string_view line, const Place& place, EdgesPiece& piece) const {
+  void parse(std::string_view line, const Place& place, EdgesPiece& piece) const {
     FieldsOfLine fields(line, layout_.separator, place);
     std::optional<std::string_view> source, destination, weight, time;
     Count column = 0;
@@ -270,7 +252,7 @@ class EdgeListReader {
   void number_nodes() {
     if (source_.ids == Ids::number) return;
     NodeNumbering::Order order = numbering_.order();
-    edges_.renumber(order.place, pool_);
+    edges_.renumber(order.place, assembly_.pool);
     num_named_ = std::ssize(order.place);
     names_ = std::move(order.names);
     numbering_ = {};
@@ -296,16 +278,9 @@ class EdgeListReader {
            (options_.direction == Direction::automatic && comments_.undirected().value_or(false));
   }
 
-  const DatasetSource& source_;
-  const ReadOptions& options_;
-  ThreadPool& pool_;
-  Assembly& assembly_;
-  std::string path_;
   TableLayout layout_;
   Columns columns_;
   EdgeComments comments_;
-  EdgeBuffer edges_;
-  EdgeWeights weights_{assembly_.scratch};
   Times times_;
   Count self_loops_ = 0;
   NodeNumbering numbering_;

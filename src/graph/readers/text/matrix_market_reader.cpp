@@ -8,11 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "readers/assemble.hpp"
-#include "readers/edge_weights.hpp"
-#include "readers/text/edge_buffer.hpp"
+#include "readers/text/edge_text_reader.hpp"
 #include "readers/text/fields.hpp"
-#include "readers/text/line_blocks.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
 
@@ -31,23 +28,17 @@ struct EntriesPiece {
   std::vector<float> weights;
 };
 
-class MatrixMarketReader {
+class MatrixMarketReader : private EdgeTextReader {
  public:
-  MatrixMarketReader(const DatasetSource& source, const ReadOptions& options, Assembly& assembly)
-      : source_(source),
-        options_(options),
-        pool_(assembly.pool),
-        assembly_(assembly),
-        path_(source.place.string()),
-        edges_(path_, assembly.scratch) {}
+  using EdgeTextReader::EdgeTextReader;
 
   Graph read() {
     read_header();
-    LineBlocks blocks(source_.place, block_bytes_within(assembly_.scratch, pool_));
-    parse_blocks<EntriesPiece>(
-        blocks, pool_, [this](const Block& block, EntriesPiece& piece) { parse(block, piece); },
-        [&](EntriesPiece& piece) {
-          edges_.append(piece.pairs, blocks.share_read());
+    read_lines<EntriesPiece>(
+        header_.line + 1, [](std::string_view line) { return is_comment(line, "%"); },
+        [this](std::string_view line, const Place& place, EntriesPiece& piece) { parse(line, place, piece); },
+        [this](EntriesPiece& piece, double share_read) {
+          edges_.append(piece.pairs, share_read);
           weights_.append(piece.weights);
         });
     if (edges_.size() != header_.entries)
@@ -120,17 +111,7 @@ class MatrixMarketReader {
     header_.line = place.line;
   }
 
-  void parse(const Block& block, EntriesPiece& piece) const {
-    Lines lines(block.text);
-    Count number = block.line;
-    for (std::string_view line; lines.next(line); ++number) {
-      if (number <= header_.line || is_comment(line, "%")) continue;
-      const Place place = place_of(line, number, block, path_);
-      parse_entry(line, place, piece);
-    }
-  }
-
-  void parse_entry(std::string_view line, const Place& place, EntriesPiece& piece) const {
+  void parse(std::string_view line, const Place& place, EntriesPiece& piece) const {
     FieldsOfLine fields(line, " ", place);
     for (const char* const what : {"row", "column"}) {
       const auto field = fields.next();
@@ -155,14 +136,7 @@ class MatrixMarketReader {
     piece.weights.push_back(value);
   }
 
-  const DatasetSource& source_;
-  const ReadOptions& options_;
-  ThreadPool& pool_;
-  Assembly& assembly_;
-  std::string path_;
   MatrixHeader header_;
-  EdgeBuffer edges_;
-  EdgeWeights weights_{assembly_.scratch};
 };
 
 }  // namespace

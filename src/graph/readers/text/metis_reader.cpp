@@ -9,11 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "readers/assemble.hpp"
-#include "readers/edge_weights.hpp"
-#include "readers/text/edge_buffer.hpp"
+#include "readers/text/edge_text_reader.hpp"
 #include "readers/text/fields.hpp"
-#include "readers/text/line_blocks.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
 
@@ -39,22 +36,20 @@ struct NodesPiece {
   static constexpr std::int32_t kNone = -1;
 };
 
-class MetisReader {
+class MetisReader : private EdgeTextReader {
  public:
-  MetisReader(const DatasetSource& source, const ReadOptions& options, Assembly& assembly)
-      : source_(source),
-        options_(options),
-        pool_(assembly.pool),
-        assembly_(assembly),
-        path_(source.place.string()),
-        edges_(path_, assembly.scratch) {}
+  using EdgeTextReader::EdgeTextReader;
 
   Graph read() {
     read_header();
-    LineBlocks blocks(source_.place, block_bytes_within(assembly_.scratch, pool_));
-    parse_blocks<NodesPiece>(
-        blocks, pool_, [this](const Block& block, NodesPiece& piece) { parse(block, piece); },
-        [&](NodesPiece& piece) { take(piece, blocks.share_read()); });
+    read_lines<NodesPiece>(
+        header_.line + 1, is_comment_line,
+        [this](std::string_view line, const Place& place, NodesPiece& piece) {
+          parse_node(line, place, piece);
+          ++piece.nodes;
+          piece.lines.push_back(place.line);
+        },
+        [this](NodesPiece& piece, double share_read) { take(piece, share_read); });
     check_counts();
     if (header_.sizes) spdlog::warn("{}: sizes of nodes are checked but not used", path_);
     Graph graph;
@@ -130,18 +125,6 @@ class MetisReader {
     const auto count = number_of<Count>(field, place, what);
     if (count < 0) place.refuse(fmt::format("{}: {} is negative", what, count));
     return count;
-  }
-
-  void parse(const Block& block, NodesPiece& piece) const {
-    Lines lines(block.text);
-    Count number = block.line;
-    for (std::string_view line; lines.next(line); ++number) {
-      if (number <= header_.line || is_comment_line(line)) continue;
-      const Place place = place_of(line, number, block, path_);
-      parse_node(line, place, piece);
-      ++piece.nodes;
-      piece.lines.push_back(number);
-    }
   }
 
   void parse_node(std::string_view line, const Place& place, NodesPiece& piece) const {
@@ -233,15 +216,8 @@ class MetisReader {
         "reads the file as it is.");
   }
 
-  const DatasetSource& source_;
-  const ReadOptions& options_;
-  ThreadPool& pool_;
-  Assembly& assembly_;
-  std::string path_;
   MetisHeader header_;
   Count nodes_read_ = 0;
-  EdgeBuffer edges_;
-  EdgeWeights weights_{assembly_.scratch};
   NodeWeights node_weights_;
 };
 

@@ -19,7 +19,7 @@ namespace {
 using testing::HasSubstr;
 
 TEST(Loads, CountWhatMachinesSendEachOther) {
-  const ExchangeLoads loads = loads_of(two_hops(), {5, 3}, {}, 3, false, 4, 400);
+  const ExchangeLoads loads = loads_of(two_hops(), {5, 3}, {}, 3, kThroughHosts, 4, 400);
   ASSERT_EQ(loads.hops.size(), 2u);
   EXPECT_EQ(loads.hops[0].bytes, 0);
   EXPECT_EQ(loads.hops[1].bytes, 100 * (4 + 4) + 300 * 4) << "ids, numbers of picks, picks";
@@ -29,7 +29,7 @@ TEST(Loads, CountWhatMachinesSendEachOther) {
 }
 
 TEST(Loads, HaveAMarginAndFewerRoundsFromGpuToGpu) {
-  const ExchangeLoads loads = loads_of(two_hops(), {5, 3}, {}, 2, true, 4, 400);
+  const ExchangeLoads loads = loads_of(two_hops(), {5, 3}, {}, 2, kFromGpuToGpu, 4, 400);
   EXPECT_DOUBLE_EQ(loads.hops[1].bytes, 1.04 * 100 * (4 + 4 + 3 * 4));
   EXPECT_EQ(loads.hops[1].rounds, 2);
   EXPECT_EQ(loads.hops[0].rounds, 0) << "seeds are the machine's own";
@@ -39,12 +39,12 @@ TEST(Loads, ShrinkWithCachesAndReplication) {
   MemoryPlan memory;
   memory.cached_lists = 0.5;
   memory.cached_rows = 0.25;
-  const ExchangeLoads cached = loads_of(two_hops(), {5, 3}, memory, 2, false, 4, 400);
+  const ExchangeLoads cached = loads_of(two_hops(), {5, 3}, memory, 2, kThroughHosts, 4, 400);
   EXPECT_EQ(cached.hops[1].bytes, 50 * 8 + 150 * 4);
   EXPECT_EQ(cached.rows.bytes, 750 * 408);
   memory.replicated = true;
-  EXPECT_TRUE(loads_of(two_hops(), {5, 3}, memory, 2, false, 4, 400).hops.empty());
-  const ExchangeLoads alone = loads_of(two_hops(), {5, 3}, {}, 1, false, 4, 400);
+  EXPECT_TRUE(loads_of(two_hops(), {5, 3}, memory, 2, kThroughHosts, 4, 400).hops.empty());
+  const ExchangeLoads alone = loads_of(two_hops(), {5, 3}, {}, 1, kThroughHosts, 4, 400);
   EXPECT_TRUE(alone.hops.empty());
   EXPECT_EQ(alone.rows.bytes, 0);
 }
@@ -109,16 +109,13 @@ TEST(Plan, CountsTrainingInHostMemoryWhereCpusCompute) {
   EXPECT_EQ(make_plan(config, parse_cluster("gpus=2")).memory.training_bytes, 0);
 }
 
-TEST(TrainingHostBytes, GrowWithBatchesInFlightAndTheModel) {
+TEST(TrainingHostBytes, GrowWithTheBatchesOfAPipelineAndTheModel) {
   TrainConfig config = planted_config();
   graph::Manifest manifest;
   manifest.feature_cols = 100;
   manifest.num_classes = 4;
   const std::int64_t three = training_host_bytes(config, manifest, two_hops());
-  config.batches_in_flight = 5;
   const double of_batch = two_hops().inputs * (16 + 400) + (50 + 1500) * 12;
-  EXPECT_NEAR(static_cast<double>(training_host_bytes(config, manifest, two_hops()) - three),
-              2 * 1.25 * of_batch, 2);
   config.pipeline = false;
   EXPECT_NEAR(static_cast<double>(three - training_host_bytes(config, manifest, two_hops())),
               2 * 1.25 * of_batch, 2);
@@ -147,7 +144,7 @@ TEST(Plan, TakesGivenTimesInsteadOfEstimates) {
 TEST(Plan, NeedsParts) {
   TrainConfig config = planted_config();
   config.graph = "synthetic:kind=sbm,nodes=500,edges=4000,features=8,classes=3,seed=1";
-  test::expect_error<InputError>([&] { make_plan(config, {}); }, {"--plan-only", "planted:"});
+  test::expect_error<InputError>([&] { make_plan(config, {}); }, {"strata-plan", "planted:"});
 }
 
 // On one thread: multiplications of a layer count for its output rows, those of gat for its input rows.

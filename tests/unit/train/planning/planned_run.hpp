@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include "loading/routes.hpp"
 #include "planning/batch_profile.hpp"
 #include "strata/train/config.hpp"
 
 namespace strata::train {
+
+inline constexpr Routes kThroughHosts{};
+inline constexpr Routes kFromGpuToGpu{
+    .rows = Transport::nccl, .requests = Transport::nccl, .neighbors = Transport::nccl};
 
 /// 20,000 nodes with rows of 32 floats, mean degree 10, in 4 parts.
 inline TrainConfig planted_config() {

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "strata/cli/config_file.hpp"
+#include "strata/cli/failure.hpp"
+#include "strata/comm/launcher_rank.hpp"
+#include "strata/doctor/doctor.hpp"
+#include "strata/doctor/last_resort.hpp"
+#include "strata/graph/source.hpp"
+#include "strata/util/build_version.hpp"
+#include "strata/util/error.hpp"
+#include "strata/util/files.hpp"
+#include "strata/util/process.hpp"
+
+namespace {
+
+using namespace strata;
+
+/// The options of a command line, or a text to print.
+struct Words {
+  bool quick = false;
+  std::string json, graph, config, output;
+  std::string text;
+};
+
+Words parse(int argc, char** argv) {
+  Words words;
+  CLI::App app(
+      "Looks for what would make a job fail or crawl, before it does.\n\n"
+      "  mpirun -n 16 strata-doctor --graph parts --config run.toml\n\n"
+      "Start it as strata-train will be started: with the same hosts, ranks and\n"
+      "settings, under mpirun or srun. Exit code: 0 if all is well, 1 for warnings, 2\n"
+      "if a run would fail. docs/clusters.md explains what it checks.\n",
+      "strata-doctor");
+  app.get_formatter()->column_width(18);
+  // The last value wins, as in strata-train.
+  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  const auto add = [&](const char* name, std::string& value, const char* type, const char* help) {
+    app.add_option(name, value, help)->type_name(type)->check([](const std::string& text) {
+      return text.empty() ? "the value is empty" : std::string();
+    });
+  };
+  app.add_flag("--quick", words.quick, "Measure for at most 10 s instead of 60 s")->disable_flag_override();
+  add("--json", words.json, "FILE", "File for the findings and the measurements");
+  add("--graph", words.graph, "PARTS",
+      "Partition directory: check that all hosts see the same one, and how fast it is read");
+  add("--config", words.config, "FILE", "Configuration file of strata-train: report what the run would need");
+  add("--output", words.output, "DIR",
+      "Folder for the run: check that it has room (default: the current folder)");
+  app.set_version_flag("--version", "strata-doctor " + build_version());
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    words.text = app.help();
+  } catch (const CLI::CallForVersion&) {
+    words.text = app.version() + "\n";
+  } catch (const CLI::ArgumentMismatch& error) {
+    // "--graph: 1 required PARTS missing", "quick was given a disallowed flag override"
+    const std::string_view text = error.what(), name = text.substr(0, text.find_first_of(": "));
+    throw InputError(name.starts_with('-') ? fmt::format("{} needs a value", name)
+                                           : fmt::format("--{} takes no value", name),
+                     "strata-doctor --help lists the options.");
+  } catch (const CLI::ParseError& error) {
+    throw InputError(error.what(), "strata-doctor --help lists the options.");
+  }
+  return words;
+}
+
+/// Refuses graphs without part files: there is nothing to check, nor to plan for.
+void refuse_without_parts(const std::string& graph) {
+  if (graph.empty()) return;
+  const graph::Source source(graph);
+  if (source.synthetic() == nullptr && source.dataset() == nullptr) return;
+  throw InputError(
+      fmt::format("--graph {}: it has no part files to check", graph),
+      "Build them (strata-partition build --input GRAPH --output PARTS) and name that folder, or "
+      "leave --graph out.");
+}
+
+void complete_request(const Words& words, const comm::World& world, doctor::Request& request) {
+  refuse_without_parts(words.graph);
+  request.graph = words.graph;
+  request.output = words.output;
+  if (!words.config.empty()) {
+    cli::ConfigFile file = cli::read_config_file(words.config);
+    train::TrainConfig config = std::move(file.settings.config);
+    if (!words.graph.empty()) {
+      config.graph = words.graph;
+      file.given_at.erase("graph");
+    }
+    if (config.graph.empty())
+      throw InputError(fmt::format("--config {} names no graph to plan for", words.config),
+                       "Give --graph PARTS, too.");
+    cli::with_places(file.given_at, [&] { train::validate(config); });
+    if (request.output.empty()) request.output = config.output;
+    if (request.graph.empty() && !config.graph.is_generated()) request.graph = config.graph.text();
+    request.plan = std::move(config);
+  }
+  if (world.rank() == 0 && !words.json.empty() && !can_write_file(words.json))
+    throw InputError(fmt::format("--json {} cannot be written", words.json),
+                     "Name a file in an existing folder that you may write to.");
+}
+
+int run(int argc, char** argv, const Words& words) {
+  const auto started = std::chrono::steady_clock::now();
+  const doctor::Request early{.quick = words.quick, .json = words.json};
+  doctor::LastResort last_resort(early.limit());
+  const comm::World world(&argc, &argv);
+  last_resort.mpi_has_started();
+  std::optional<comm::Farewell> farewell;
+  try {
+    const auto complete = [&](doctor::Request& request) {
+      farewell.emplace(world.communicator());
+      world.communicator().together([&] { complete_request(words, world, request); });
+    };
+    const int code = doctor::examine(early, complete, world, started);
+    if (code != 0 && world.rank() == 0) cli::explain_mpirun();
+    return code;
+  } catch (const std::exception& error) {
+    return cli::fail({.program = "strata-doctor", .error = error, .code = ExitCode::bad_input}, world,
+                     farewell ? &*farewell : nullptr);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  prepare_process();
+  doctor::prepare_environment();
+  int code = static_cast<int>(ExitCode::bad_input);
+  try {
+    const Words words = parse(argc, argv);
+    if (!words.text.empty()) {
+      if (comm::rank_of_launcher() == 0) fmt::print("{}", words.text);
+      return 0;
+    }
+    code = run(argc, argv, words);
+  } catch (const std::exception& error) {
+    if (comm::rank_of_launcher() == 0) fmt::print(stderr, "{}\n", format_error("strata-doctor", error));
+  }
+  std::fflush(nullptr);
+  std::_Exit(code);  // a thread may still wait for a file system
+}

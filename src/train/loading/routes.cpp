@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "loading/routes.hpp"
+
+#include <fmt/format.h>
+
+#include "loading/sampler_choice.hpp"
+#include "strata/comm/ranks.hpp"
+#include "strata/util/error.hpp"
+
+namespace strata::train {
+namespace {
+
+bool gpus_can_exchange(const comm::Topology& topology) {
+  return topology.num_machines() > 1 && topology.gpu_per_rank;
+}
+
+}  // namespace
+
+RouteRequest route_request(const TrainConfig& config) {
+  return {.rows = config.exchange,
+          .neighbors = config.exchange,
+          .padded = config.own_model.empty(),
+          .bounded = config.sampler_device != comm::TopologyOptions::Compute::cpu &&
+                     bounds_requests({.fanouts = config.fanouts, .method = config.sampling_method()})};
+}
+
+void check_routes(const comm::Topology& topology, const RouteRequest& request) {
+  const bool wants_nccl = request.rows == Transport::nccl || request.neighbors == Transport::nccl;
+  if (!wants_nccl || gpus_can_exchange(topology)) return;
+  const std::string why =
+      topology.num_machines() == 1
+          ? "the run has one machine"
+          : fmt::format("{} of {} ranks compute on GPUs, and every rank needs one that no other rank has",
+                        comm::ranks_on(topology, Device::Kind::cuda).size(), topology.ranks.size());
+  throw InputError(fmt::format("--exchange nccl is not possible here: {}", why),
+                   "Give --exchange auto, which takes nccl where it is possible, or leave it out.");
+}
+
+Routes choose_routes(const comm::Topology& topology, const RouteRequest& request) {
+  const auto route = [](bool on_devices) { return on_devices ? Transport::nccl : Transport::mpi; };
+  const bool possible = gpus_can_exchange(topology),
+             asks = possible && request.neighbors != Transport::mpi && request.padded;
+  return {.rows = route(possible && request.rows != Transport::mpi),
+          .requests = route(asks),
+          .neighbors = route(asks && request.bounded && !request.replicated)};
+}
+
+}  // namespace strata::train

@@ -54,9 +54,7 @@ nb::dict dict_of(const train::Scores& scores) {
   nb::dict entry;
   entry["nodes"] = scores.nodes;
   entry["loss"] = scores.loss;
-  entry["accuracy"] = scores.accuracy;
-  entry["macro_f1"] = scores.macro_f1;
-  entry["roc_auc"] = scores.roc_auc;
+  for (const train::Score& score : scores.values) entry[score.name.c_str()] = score.value;
   return entry;
 }
 

@@ -27,8 +27,8 @@ std::string mean_and_spread(const std::vector<double>& values) {
 }
 
 std::string table_of(const std::vector<train::TrainResult>& results, const std::vector<std::uint64_t>& seeds,
-                     train::Metric metric) {
-  Table table({"seed", "best epoch", fmt::format("validation {}", enum_name(metric)), "test"});
+                     std::string_view metric) {
+  Table table({"seed", "best epoch", fmt::format("validation {}", metric), "test"});
   std::vector<double> valid, test;
   for (std::size_t i = 0; i < results.size(); ++i) {
     valid.push_back(results[i].valid.of(metric));
@@ -52,7 +52,7 @@ int train_seeds(const ParsedOptions& options, const comm::World& world, train::S
     results.push_back(train::train(config, world, stop, make_model));
     if (results.back().stopped) return code_of(true);
   }
-  if (world.rank() == 0) tell(table_of(results, options.seeds, config.metric));
+  if (world.rank() == 0) tell(table_of(results, options.seeds, enum_name(config.metric)));
   return code_of(false);
 }
 
@@ -61,17 +61,7 @@ int use_model(const ParsedOptions& options, const comm::World& world, train::Sto
   const train::InferenceResult result =
       train::infer(*options.config, *options.inference, world, stop, make_model);
   if (world.rank() == 0 && !result.stopped) {
-    Table table({options.config->graph.text(), "accuracy", "macro F1", "ROC AUC", "loss", "nodes"});
-    const auto row = [&](const char* name, const train::Scores& scores) {
-      const auto shown = [](double score) {
-        return std::isfinite(score) ? fmt::format("{:.4f}", score) : std::string("-");
-      };
-      table.row({name, shown(scores.accuracy), shown(scores.macro_f1), shown(scores.roc_auc),
-                 shown(scores.loss), format_count(scores.nodes)});
-    };
-    row("validation", result.valid);
-    row("test", result.test);
-    tell(table.str());
+    tell(train::scores_table(options.config->graph.text(), result.valid, result.test));
     if (!options.inference->logits.empty()) tell(fmt::format("logits  {}\n", options.inference->logits));
   }
   return code_of(result.stopped);

@@ -88,7 +88,7 @@ struct NodeLoader::State : GraphReader {
         options(o),
         manifest(graph->manifest()),
         copier(graph, options.form),
-        has_labels(!missing_label().empty()) {
+        has_labels(options.labels && manifest.has_labels) {
     if (options.own_nodes) {
       check_one_machine(graph->runtime().topology().num_machines());
       solo = std::make_unique<Solo>(graph->runtime());
@@ -160,17 +160,12 @@ struct NodeLoader::State : GraphReader {
             .gather = has_features(options, manifest),
             .row_exchange = options.row_exchange,
             .neighbor_exchange = options.neighbor_exchange,
-            .missing_label = missing_label()};
+            .targets = has_labels ? train::labels_of(graph->stored()) : train::SeedTargets{}};
   }
 
   std::vector<Count> nodes_of_rank(Count mine) const {
     if (options.deals) return {};
     return counts_of_ranks(ranks(), mine);
-  }
-
-  std::vector<std::int32_t> missing_label() const {
-    if (!options.labels || !manifest.has_labels) return {};
-    return train::missing_label(manifest);
   }
 
   void begin(std::uint32_t epoch) {
@@ -199,7 +194,7 @@ struct NodeLoader::State : GraphReader {
     const cuda::DeviceGuard guard(graph->runtime().device());
     auto batch = std::make_shared<NodeBatch>(facts_of(*loaded));
     const std::shared_ptr<BatchPiece> piece = copier.copy({.sample = loaded->sample,
-                                                           .labels = loaded->labels,
+                                                           .labels = loaded->targets,
                                                            .seed_places = loaded->seed_places,
                                                            .has_labels = has_labels},
                                                           *batch, stream);

@@ -54,11 +54,6 @@ const std::vector<CacheDecision>& MachineGraph::cache_decisions() const { return
 const tensor::ChunkTensor& MachineGraph::features() const { return *state_->features; }
 FeatureArrival* MachineGraph::arrival() const { return state_->arrival.get(); }
 std::span<const std::int32_t> MachineGraph::labels() const { return state_->regions->labels.span(); }
-bool MachineGraph::has_label(Count row) const {
-  const graph::Manifest& manifest = state_->manifest;
-  const std::int32_t* words = labels().data() + row * manifest.label_words();
-  return manifest.multi_label ? !is_unlabelled(words, manifest.num_classes) : *words >= 0;
-}
 std::span<const NodeId> MachineGraph::train_nodes() const { return state_->regions->train.span(); }
 std::span<const std::int32_t> MachineGraph::train_clusters() const {
   return state_->regions->train_clusters.span();

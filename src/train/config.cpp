@@ -6,9 +6,9 @@
 #include <cmath>
 #include <limits>
 
-#include "step/class_weights.hpp"
 #include "strata/placement/placement_request.hpp"
 #include "strata/util/error.hpp"
+#include "task/class_weights.hpp"
 #include "tuning/sm_split.hpp"
 
 namespace strata::train {

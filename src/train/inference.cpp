@@ -67,7 +67,8 @@ class Inference {
   Inference(const TrainConfig& config, const InferenceRequest& request, const comm::World& world,
             StopListener& stop, const ModelFactory& make)
       : request_(request),
-        context_(config, world, stop),
+        task_(make_node_classes(config)),
+        context_(config, world, stop, *task_),
         weights_(TrainedWeights::read(request.run, config, context_.communicator())),
         graph_(load_graph(context_, {.bytes = config.halo_cache_bytes}, GraphUse::inference)),
         model_(make_model(context_, shape(), make)),
@@ -132,6 +133,7 @@ class Inference {
   }
 
   const InferenceRequest& request_;
+  std::unique_ptr<Task> task_;
   RunContext context_;
   TrainedWeights weights_;
   store::MachineGraph graph_;

@@ -18,51 +18,27 @@
 namespace strata::train {
 namespace {
 
-/// What decides whether a graph can be trained on.
-struct GraphFacts {
-  Count feature_cols = 0, num_classes = 0, num_train = 0, num_valid = 0;
-  bool multi_label = false;
-};
-
 /// Refuses before anything large is read.
-void check_usable(const RunContext& context, const GraphFacts& facts, GraphUse use) {
+void check_usable(const RunContext& context, Count feature_cols, const TaskInput& input, GraphUse use) {
   const TrainConfig& config = context.config;
-  const auto& [feature_cols, num_classes, num_train, num_valid, multi_label] = facts;
-  const std::string& graph = config.graph.text();
   if (feature_cols == 0) {
-    throw InputError(fmt::format("{}: the graph has no node features", graph),
+    throw InputError(fmt::format("{}: the graph has no node features", input.graph),
                      "Build it from an input with features.");
   }
   if (use == GraphUse::inference) return;
-  if (num_classes == 1 && !multi_label) {
-    throw InputError(
-        fmt::format("{}: all labels of the graph are one class, and there is nothing to learn", graph),
-        "Build it from an input whose labels have two classes or more.");
-  }
-  if (num_classes < 1) {
-    throw InputError(fmt::format("{}: the graph has no labels", graph),
-                     "Build it from an input with node labels.");
-  }
-  if (multi_label && config.loss != LossKind::bce) {
-    throw InputError(fmt::format("--loss {} needs one class per node, but nodes of {} may have several",
-                                 enum_name(config.loss), graph),
-                     "Use --loss bce.");
-  }
-  if (config.metric == Metric::roc_auc && num_classes != 2 && !multi_label) {
-    throw InputError(fmt::format("--metric roc_auc needs two classes; {} has {}", graph, num_classes),
-                     "Use --metric accuracy or macro_f1.");
-  }
-  if (num_train == 0) {
-    throw InputError(fmt::format("{}: the graph has no training nodes", graph),
+  context.task.require(input);
+  if (input.num_train == 0) {
+    throw InputError(fmt::format("{}: the graph has no training nodes", input.graph),
                      "Build it from an input with a training split.");
   }
-  if (num_valid == 0 && config.patience > 0) {
+  if (input.num_valid == 0 && config.patience > 0) {
     throw InputError(
-        fmt::format("--patience {}: {} has no validation nodes to stop by", config.patience, graph),
+        fmt::format("--patience {}: {} has no validation nodes to stop by", config.patience, input.graph),
         "Leave it out, or build the graph from an input with a validation split.");
   }
-  if (num_valid == 0 && config.eval_every > 0 && context.first_rank())
-    spdlog::warn("{}: the graph has no validation nodes: the last model is kept, not the best one", graph);
+  if (input.num_valid == 0 && config.eval_every > 0 && context.first_rank())
+    spdlog::warn("{}: the graph has no validation nodes: the last model is kept, not the best one",
+                 input.graph);
 }
 
 /// The model is made when the graph is there; one of a user may need anything.
@@ -149,8 +125,8 @@ store::MachineGraph generate(const Loading& loading, const graph::SyntheticSpec&
         "Write it once with strata-partition build --input synthetic:... and give the directory, or take "
         "planted:..., of which every machine generates its parts.");
   }
-  check_usable(context,
-               {.feature_cols = spec.features,
+  check_usable(context, spec.features,
+               {.graph = context.config.graph.text(),
                 .num_classes = spec.classes,
                 .num_train = spec.train,
                 .num_valid = spec.valid},
@@ -169,8 +145,8 @@ store::MachineGraph load_any(const Loading& loading) {
   graph::Manifest manifest;
   context.communicator().together([&] {
     manifest = graph::read_manifest(parts);
-    check_usable(context,
-                 {.feature_cols = manifest.feature_cols,
+    check_usable(context, manifest.feature_cols,
+                 {.graph = config.graph.text(),
                   .num_classes = manifest.num_classes,
                   .num_train = manifest.num_train,
                   .num_valid = manifest.num_valid,

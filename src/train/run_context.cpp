@@ -32,10 +32,12 @@ comm::Watchdog::Options watchdog_options(const TrainConfig& config, const StopLi
 
 }  // namespace
 
-RunContext::RunContext(const TrainConfig& c, const comm::World& w, StopListener& stop_listener)
+RunContext::RunContext(const TrainConfig& c, const comm::World& w, StopListener& stop_listener,
+                       const Task& what)
     : config(c),
       world(w),
       stop(stop_listener),
+      task(what),
       topology(find_topology(c, w)),
       machine(w.communicator(), topology),
       device(machine.device()),

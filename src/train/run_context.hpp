@@ -5,15 +5,16 @@
 #include "strata/sampling/sampler.hpp"
 #include "strata/train/config.hpp"
 #include "strata/train/stop_listener.hpp"
+#include "strata/train/task.hpp"
 #include "strata/util/thread_pool.hpp"
 
 namespace strata::train {
 
 /// Where a run is and what was asked of it: what all of its ranks agree on before anything is loaded, and
-/// what this rank may use. An owner; the config, the world and the listener outlive it.
+/// what this rank may use. An owner; the config, the world, the listener and the task outlive it.
 struct RunContext {
   /// Collective. Throws InputError, on all ranks alike, for devices that contradict the options.
-  RunContext(const TrainConfig& config, const comm::World& world, StopListener& stop);
+  RunContext(const TrainConfig& config, const comm::World& world, StopListener& stop, const Task& task);
   RunContext(const RunContext&) = delete;
   RunContext& operator=(const RunContext&) = delete;
   void close();  ///< collective
@@ -28,6 +29,7 @@ struct RunContext {
   const TrainConfig& config;
   const comm::World& world;
   StopListener& stop;
+  const Task& task;
   comm::Topology topology;
   comm::Machine machine;
   Device device;

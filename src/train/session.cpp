@@ -43,7 +43,7 @@ PipelineOptions pipeline_options(const Session& session) {
           .neighbor_exchange = config.exchange,
           .rows_in_bf16 = config.row_exchange_precision == RowPrecision::bf16,
           .may_overlap_launches = !gives_sm_split(config),
-          .missing_label = missing_label(session.graph.manifest()),
+          .targets = session.targets,
           .trace = session.trace.get()};
 }
 
@@ -80,6 +80,7 @@ store::MachineGraph load(RunContext& context) {
 Session::Session(RunContext& c, const ModelFactory& make_model)
     : context(c),
       graph(load(c)),
+      targets(c.task.targets(graph)),
       learner(c, graph, make_model),
       table(c.config.start_early ? std::nullopt : table_in_place(*learner.model, graph, c)),
       trace(c.config.trace.empty()
@@ -88,7 +89,7 @@ Session::Session(RunContext& c, const ModelFactory& make_model)
       pipeline(pipeline_parts(c, graph), pipeline_options(*this)),
       graphs(replays(c.config.cuda_graph, pipeline.pads())),
       evaluators(c, graph, *learner.model),
-      unlabelled(count_unlabelled(graph, c.machine, c.communicator())),
+      missing(count_missing(targets, graph, c.ranks())),
       reducer(make_reducer(c, pipeline)) {}
 
 RunFacts Session::facts() const {
@@ -103,7 +104,7 @@ RunFacts Session::facts() const {
           .hottest_rows = graph.hottest_rows(),
           .presampled_batches = graph.presampled_batches(),
           .cache_decisions = graph.cache_decisions(),
-          .unlabelled = unlabelled,
+          .missing = missing,
           .num_parameters = learner.parameters.values().numel(),
           .global_batch = context.global_batch,
           .steps_per_epoch = pipeline.steps_per_epoch(),

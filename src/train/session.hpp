@@ -10,11 +10,11 @@
 #include "report/traffic.hpp"
 #include "run_context.hpp"
 #include "step/learner.hpp"
-#include "step/unlabelled.hpp"
 #include "strata/comm/reducer.hpp"
 #include "strata/nn/model.hpp"
 #include "strata/store/machine_graph.hpp"
 #include "strata/train/pipeline.hpp"
+#include "task/missing_targets.hpp"
 
 namespace strata::train {
 
@@ -32,13 +32,14 @@ struct Session {
 
   RunContext& context;
   store::MachineGraph graph;
+  SeedTargets targets;
   Learner learner;
   std::optional<nn::InputTable> table;  ///< input rows that the model reads in place
   std::unique_ptr<Trace> trace;         ///< null without --trace
   Pipeline pipeline;
   bool graphs;  ///< steps of padded batches are replayed
   Evaluators evaluators;
-  Unlabelled unlabelled;
+  MissingTargets missing;  ///< seeds and scored nodes without target
   std::unique_ptr<comm::AllReducer> reducer;
 };
 

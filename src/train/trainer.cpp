@@ -54,16 +54,17 @@ double seconds_since(Clock::time_point start) {
 class Run {
  public:
   Run(const TrainConfig& config, const comm::World& world, StopListener& stop, const ModelFactory& make_model,
-      RunFolder& folder)
+      const Task& task, RunFolder& folder)
       : config_(config),
         stop_(stop),
         folder_(folder),
-        context_(config, world, stop),
+        context_(config, world, stop, task),
         session_(context_, make_model),
         signature_(with_graph(resume_signature(config, world.size()), session_.graph.manifest(),
                               graph_digest(config))),
         steps_({.model = session_.learner.model.get(),
-                .loss = &session_.learner.loss,
+                .loss = session_.learner.loss.get(),
+                .target_words = session_.targets.words_per_node(),
                 .parameters = &session_.learner.parameters,
                 .optimizer = session_.learner.optimizer.get(),
                 .reducer = session_.reducer.get(),
@@ -86,6 +87,7 @@ class Run {
               .world = &world.communicator()}),
         checkpoints_(config.output),
         memory_samples_(context_.device) {
+    progress_.best_valid = progress_.best_test = task.no_scores();
     if (config.resume)
       resume();
     else if (!config.init_from.empty())
@@ -102,7 +104,7 @@ class Run {
   TrainResult execute() {
     if (context_.first_rank()) {
       tell(banner(session_.facts()));
-      const std::string unlabelled = describe(session_.unlabelled, session_.graph.manifest());
+      const std::string unlabelled = describe(session_.missing, session_.graph.manifest());
       if (!unlabelled.empty()) spdlog::warn("{}", unlabelled);
       const std::string note = fanouts_note(config_.fanouts);
       if (!note.empty()) spdlog::warn("{}", note);
@@ -116,7 +118,7 @@ class Run {
       if (stopped) break;
       ++progress_.epoch;
       progress_.step_in_epoch = 0;
-      progress_.loss_sum = progress_.correct = progress_.seeds = 0;
+      progress_.loss_sum = progress_.hits = progress_.seeds = 0;
       progress_.evaluation_due = wants_evaluation_after(progress_.epoch);
       if (wants_checkpoint()) write_checkpoint();
       if (progress_.evaluation_due) stopped = !end_epoch();
@@ -186,7 +188,7 @@ class Run {
                                      .epochs = config_.epochs,
                                      .trained = told_ ? &*told_ : nullptr,
                                      .evaluation = evaluation,
-                                     .metric = config_.metric,
+                                     .metric = context_.task.metric(),
                                      .is_best = is_best}));
     }
     told_.reset();
@@ -259,7 +261,7 @@ class Run {
                        .unpadded_batches = session_.pipeline.take_unpadded(),
                        .input_rows = take_input_rows(),
                        .loss = progress_.loss_sum / progress_.seeds,
-                       .train_accuracy = progress_.correct / progress_.seeds,
+                       .train_accuracy = progress_.hits / progress_.seeds,
                        .seconds = seconds_since(start),
                        .stages = session_.pipeline.take_times() + std::exchange(first_times_, {}),
                        .sum_seconds = steps_.take_sum_seconds(),
@@ -291,7 +293,7 @@ class Run {
     return bar_words({.loss_sum = progress_.loss_sum,
                       .seeds = progress_.seeds,
                       .best_valid = progress_.best_epoch > 0 ? &progress_.best_valid : nullptr,
-                      .metric = config_.metric});
+                      .metric = context_.task.metric()});
   }
 
   /// Of all ranks. Collective.
@@ -401,12 +403,12 @@ class Run {
       return outcome.stop;
     }
     progress_.loss_sum += outcome.loss_sum;
-    progress_.correct += outcome.correct;
+    progress_.hits += outcome.hits;
     progress_.seeds += outcome.seeds;
     const Count step = outcome.step_in_epoch + 1;
     if (config_.log_every > 0 && step % config_.log_every == 0) {
       const int epoch = static_cast<int>(progress_.epoch) + 1;
-      const double loss = outcome.loss_sum / outcome.seeds, accuracy = outcome.correct / outcome.seeds;
+      const double loss = outcome.loss_sum / outcome.seeds, accuracy = outcome.hits / outcome.seeds;
       metrics_.write(step_record(epoch, step, loss, accuracy));
       if (context_.first_rank()) {
         spdlog::info("epoch {} step {}/{}  loss {:.4f}  train accuracy {:.4f}", epoch, step,
@@ -431,14 +433,13 @@ class Run {
     const int epoch = static_cast<int>(progress_.epoch);
     metrics_.write(evaluation_record(epoch, evaluation));
     const bool is_best =
-        progress_.best_epoch == 0 || evaluation.valid.beats(progress_.best_valid, config_.metric);
+        progress_.best_epoch == 0 || evaluation.valid.beats(progress_.best_valid, context_.task.metric());
     tell_epoch(&evaluation, is_best);
     if (!is_best) {
       ++progress_.evaluations_without_gain;
       return true;
     }
-    const nlohmann::json classes = classes_record(epoch, evaluation.test_classes);
-    if (!classes.is_null()) metrics_.write(classes);
+    if (!evaluation.test_details.empty()) metrics_.write(details_record(epoch, evaluation.test_details));
     progress_.evaluations_without_gain = 0;
     progress_.best_epoch = epoch;
     progress_.best_valid = evaluation.valid;
@@ -461,8 +462,9 @@ class Run {
     folder_.require();
     nn::TensorFile file{.tensors = nn::weights_of(*session_.learner.model), .metadata = {}};
     const graph::Manifest& manifest = session_.graph.manifest();
-    file.metadata = model_facts(config_, {.in_cols = manifest.feature_cols, .out_cols = manifest.num_classes},
-                                progress_.best_epoch);
+    file.metadata = model_facts(
+        config_, {.in_cols = manifest.feature_cols, .out_cols = context_.task.output_cols(manifest)},
+        progress_.best_epoch);
     context_.watchdog.take_time("writing the model");
     nn::write_tensors(path("model.safetensors"), file);
     context_.alive("after the model");
@@ -563,10 +565,10 @@ std::unique_ptr<LogFile> open_log(const RunFolder& folder, const comm::Communica
 }
 
 TrainResult run(const TrainConfig& config, const comm::World& world, StopListener& stop,
-                const ModelFactory& make_model, RunFolder& folder) {
+                const ModelFactory& make_model, const Task& task, RunFolder& folder) {
   std::unique_ptr<Run> run;
   try {
-    run = std::make_unique<Run>(config, world, stop, make_model, folder);
+    run = std::make_unique<Run>(config, world, stop, make_model, task, folder);
     stop.loaded();
     return run->execute();
   } catch (...) {
@@ -580,14 +582,15 @@ TrainResult run(const TrainConfig& config, const comm::World& world, StopListene
 }  // namespace
 
 TrainResult train(const TrainConfig& config, const comm::World& world, StopListener& stop,
-                  const ModelFactory& make_model) {
+                  const ModelFactory& make_model, const Task* task) {
   world.communicator().together([&] { validate(config); });
   require_same_config(config, world.communicator());
   RunFolder folder(config, world.communicator());
   TrainConfig settled = config;
   settled.output = folder.path().string();
   const std::unique_ptr<LogFile> log = open_log(folder, world.communicator());
-  return run(settled, world, stop, make_model, folder);
+  const std::unique_ptr<Task> node_classes = make_node_classes(settled);
+  return run(settled, world, stop, make_model, task != nullptr ? *task : *node_classes, folder);
 }
 
 }  // namespace strata::train

@@ -221,8 +221,12 @@ LoadedGraph::~LoadedGraph() {
 }
 
 train::EvaluationContext LoadedGraph::context(ThreadPool& pool) const {
-  return {
-      .ranks = {&world_, &topology_, &machine_}, .graph = &*graph_, .pool = &pool, .seed = 1, .alive = [] {}};
+  return {.ranks = {&world_, &topology_, &machine_},
+          .graph = &*graph_,
+          .task = task_.get(),
+          .pool = &pool,
+          .seed = 1,
+          .alive = [] {}};
 }
 
 at::Tensor predicted(nn::BlockModel& model, const train::EvaluationContext& context,

@@ -10,6 +10,7 @@
 
 #include "strata/graph/graph.hpp"
 #include "strata/nn/model.hpp"
+#include "strata/train/config.hpp"
 #include "strata/train/evaluator.hpp"
 #include "support/random_dataset.hpp"
 #include "support/run_setup.hpp"
@@ -75,6 +76,8 @@ class LoadedGraph {
   std::filesystem::path folder_;
   std::optional<PartitionedDataset> parts_;
   std::optional<store::MachineGraph> graph_;
+  train::TrainConfig config_;
+  std::unique_ptr<train::Task> task_ = train::make_node_classes(config_);
 };
 
 /// The logits that exact evaluation writes, by original id, on the cpu.

@@ -86,7 +86,6 @@ class MachineGraph {
   const std::vector<CacheDecision>& cache_decisions() const;
   /// [num_local, manifest().label_words()], as graph::Graph::labels; empty without labels.
   std::span<const std::int32_t> labels() const;
-  bool has_label(Count row) const;  ///< REQUIRES: a graph with labels
   /// Global ids of ALL training nodes of the graph, in the order of their original ids.
   std::span<const NodeId> train_nodes() const;
   /// Of each of train_nodes(): part * manifest().num_clusters + its cluster; -1 if another machine owns it.

@@ -7,7 +7,7 @@
 #include "strata/comm/ranks.hpp"
 #include "strata/sampling/sampler.hpp"
 #include "strata/store/machine_graph.hpp"
-#include "strata/train/metrics.hpp"
+#include "strata/train/task.hpp"
 #include "strata/util/thread_pool.hpp"
 
 namespace strata::nn {
@@ -18,7 +18,7 @@ namespace strata::train {
 
 struct Evaluation {
   Scores valid, test;
-  ClassCounts test_classes = {};
+  std::string test_details = {};  ///< ScoreBoard::details()
   double seconds = 0;
   bool stopped = false;  ///< a rank was asked to stop, so there are no scores
 };
@@ -37,13 +37,13 @@ class Evaluator {
 struct EvaluationContext {
   comm::Ranks ranks;
   const store::MachineGraph* graph = nullptr;
+  const Task* task = nullptr;
   ThreadPool* pool = nullptr;
   std::uint64_t seed = 0;
   /// How training samples. Sampled evaluation chooses in the same way. If training chooses by weight, exact
   /// evaluation weighs neighbors in the layers whose fanout is not -1, or in all layers if there are no
   /// fanouts.
   sampling::SamplerOptions sampler = {};
-  bool roc_auc = true;          ///< ScoreOptions::roc_auc
   std::function<void()> alive;  ///< called after every piece of work, for watchdogs
   std::function<bool()> stop_requested = [] { return false; };  ///< for this rank; called between chunks
   /// Exact evaluation: bytes that a chunk of nodes may take; 0: depends on the device.

@@ -5,7 +5,7 @@
 
 #include "strata/comm/communicator.hpp"
 #include "strata/train/config.hpp"
-#include "strata/train/metrics.hpp"
+#include "strata/train/scores.hpp"
 #include "strata/train/stop_listener.hpp"
 #include "strata/train/trainer.hpp"
 #include "strata/util/enum_names.hpp"

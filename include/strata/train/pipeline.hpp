@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdint>
@@ -41,10 +42,10 @@ struct LoadedBatch {
   bool padded = false;
   Count num_inputs = 0;             ///< input rows that are not padding
   const float* features = nullptr;  ///< [sample.num_inputs(), feature_cols]; null: rows are read in place
-  /// [num_labels, label_words] as the graph has them; of seeds beyond sample.num_seeds the missing label.
-  /// Null without labels.
-  const std::int32_t* labels = nullptr;
-  Count num_labels = 0;  ///< seeds of the last block, padded ones included
+  /// [num_targets, words of a target] as SeedTargets has them; of seeds beyond sample.num_seeds the missing
+  /// one. Null without targets.
+  const std::int32_t* targets = nullptr;
+  Count num_targets = 0;  ///< seeds of the last block, padded ones included
 };
 
 /// Seconds that each stage worked; on a GPU, that its stream took.
@@ -78,6 +79,24 @@ struct EpochNodes {
   std::vector<Count> nodes_of_rank = {};
 };
 
+/// What is to be learned of nodes: some words of 32 bits each, whose meaning only the task knows.
+struct SeedTargets {
+  /// [nodes that this machine owns, missing.size()]; a view, which outlives the pipeline.
+  std::span<const std::int32_t> words = {};
+  std::vector<std::int32_t> missing = {};  ///< of a node without target; empty: there are no targets
+
+  explicit operator bool() const { return !missing.empty(); }
+  Count words_per_node() const { return std::ssize(missing); }
+  /// Of the machine's node `row`.
+  const std::int32_t* of(Count row) const { return words.data() + row * words_per_node(); }
+  /// Whether the machine's node `row` has a target.
+  bool has(Count row) const { return !std::equal(missing.begin(), missing.end(), of(row)); }
+};
+
+/// The classes of nodes, as the graph has them: one number per node, -1 where it is missing, or a set of
+/// classes (label_sets.hpp). None of a graph without labels.
+SeedTargets labels_of(const store::MachineGraph& graph);
+
 /// What a pipeline makes. The same on all ranks, except `trace`.
 struct PipelineOptions {
   /// How neighbors are chosen, and what blocks contain. The pipeline sets max_seeds and sorted_inputs.
@@ -103,14 +122,9 @@ struct PipelineOptions {
   /// that hides a network. The caller's own then take their places in launch_order(), with at most
   /// most_launch_blocks(), and the pipeline runs on all SMs.
   bool may_overlap_launches = false;
-  /// The words of a label that is missing, as many as the graph's label_words(); empty: batches have no
-  /// labels.
-  std::vector<std::int32_t> missing_label = {};
-  Trace* trace = nullptr;  ///< what the stages do is added to it; null: nothing
+  SeedTargets targets = {};  ///< that batches bring, as LoadedBatch::targets
+  Trace* trace = nullptr;    ///< what the stages do is added to it; null: nothing
 };
-
-/// The words of the label of a node that has none, as PipelineOptions::missing_label wants them.
-std::vector<std::int32_t> missing_label(const graph::Manifest& manifest);
 
 /// Average size of a batch on this rank. Empty if batches are not padded.
 struct BatchSizes {

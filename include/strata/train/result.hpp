@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "strata/train/metrics.hpp"
+#include "strata/train/scores.hpp"
 
 namespace strata::nn {
 struct NamedTensor;  // weights.hpp

@@ -24,20 +24,17 @@ constexpr int kVersion = 4;
 json number(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
 double number(const json& value) { return value.is_null() ? std::nan("") : value.get<double>(); }
 
-json to_json(const Scores& s) {
-  return {{"nodes", s.nodes},
-          {"loss", number(s.loss)},
-          {"accuracy", number(s.accuracy)},
-          {"macro_f1", number(s.macro_f1)},
-          {"roc_auc", number(s.roc_auc)}};
+json to_json(const Scores& scores) {
+  json j{{"nodes", scores.nodes}, {"loss", number(scores.loss)}};
+  for (const Score& score : scores.values) j[score.name] = number(score.value);
+  return j;
 }
 
-Scores scores_from(const json& j) {
-  return {.nodes = j.at("nodes"),
-          .loss = number(j.at("loss")),
-          .accuracy = number(j.at("accuracy")),
-          .macro_f1 = number(j.at("macro_f1")),
-          .roc_auc = number(j.at("roc_auc"))};
+/// Fills in the values; `scores` has their names.
+void read_scores(const json& j, Scores& scores) {
+  scores.nodes = j.at("nodes");
+  scores.loss = number(j.at("loss"));
+  for (Score& score : scores.values) score.value = number(j.at(score.name));
 }
 
 json to_json(const ProgressState& p) {
@@ -46,7 +43,7 @@ json to_json(const ProgressState& p) {
           {"evaluation_kind", enum_name(p.evaluation_kind)},
           {"step_in_epoch", p.step_in_epoch},
           {"loss_sum", p.loss_sum},
-          {"correct", p.correct},
+          {"correct", p.hits},
           {"seeds", p.seeds},
           {"best_epoch", p.best_epoch},
           {"best_valid", to_json(p.best_valid)},
@@ -61,11 +58,11 @@ void from_json(const json& j, ProgressState& p) {
       enum_value<EvaluationKind>(j.at("evaluation_kind").get<std::string>(), "evaluation_kind");
   p.step_in_epoch = j.at("step_in_epoch");
   p.loss_sum = j.at("loss_sum");
-  p.correct = j.at("correct");
+  p.hits = j.at("correct");
   p.seeds = j.at("seeds");
   p.best_epoch = j.at("best_epoch");
-  p.best_valid = scores_from(j.at("best_valid"));
-  p.best_test = scores_from(j.at("best_test"));
+  read_scores(j.at("best_valid"), p.best_valid);
+  read_scores(j.at("best_test"), p.best_test);
   p.evaluations_without_gain = j.at("evaluations_without_gain");
 }
 

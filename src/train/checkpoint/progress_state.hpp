@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "strata/nn/weights.hpp"
-#include "strata/train/metrics.hpp"
+#include "strata/train/scores.hpp"
 #include "strata/util/enum_names.hpp"
 #include "strata/util/types.hpp"
 
@@ -32,10 +32,10 @@ namespace strata::train {
 
 /// How far a run has come. A checkpoint holds all of it, and none of it depends on the number of ranks.
 struct ProgressState {
-  std::uint32_t epoch = 0;                      ///< epoch to continue, counted from 0
-  Count step_in_epoch = 0;                      ///< steps that it has already made
-  double loss_sum = 0, correct = 0, seeds = 0;  ///< of those steps
-  bool evaluation_due = false;                  ///< the epoch before `epoch` must be scored first
+  std::uint32_t epoch = 0;                   ///< epoch to continue, counted from 0
+  Count step_in_epoch = 0;                   ///< steps that it has already made
+  double loss_sum = 0, hits = 0, seeds = 0;  ///< of those steps
+  bool evaluation_due = false;               ///< the epoch before `epoch` must be scored first
   EvaluationKind evaluation_kind = EvaluationKind::undecided;
   int best_epoch = 0;  ///< 1-based; 0: no evaluation yet
   Scores best_valid, best_test;

@@ -24,10 +24,10 @@ Evaluators::Evaluators(RunContext& context, const store::MachineGraph& graph, co
 EvaluationContext Evaluators::evaluation_context() {
   return {.ranks = context_.ranks(),
           .graph = &graph_,
+          .task = &context_.task,
           .pool = &context_.sample_pool,
           .seed = context_.config.seed,
           .sampler = context_.neighbor_choice(),
-          .roc_auc = context_.config.metric == Metric::roc_auc,
           .alive = [this] { context_.alive("evaluating"); },
           .stop_requested = [this] { return context_.stop.requested(); }};
 }

@@ -44,6 +44,7 @@ struct LayerwiseEvaluator::State {
   comm::Communicator communicator;
   Device device;
   std::vector<Member> members;
+  SeedTargets targets;
   /// Needed for the scores; the same for all evaluations, because the graph does not change.
   std::optional<NeededNodes> needed;
   LayerRunner runner;
@@ -53,6 +54,7 @@ struct LayerwiseEvaluator::State {
         communicator(c.ranks.world->duplicate()),
         device(c.ranks.device()),
         members(membership(*c.graph)),
+        targets(c.task->targets(*c.graph)),
         runner(context, communicator) {}
 
   bool distributed() const { return context.ranks.on_several_machines(); }
@@ -88,8 +90,7 @@ struct LayerwiseEvaluator::State {
                               .for_scored = for_scored});
   }
   bool is_scored(std::size_t v) const {
-    return members[v] != Member::none && !context.graph->labels().empty() &&
-           context.graph->has_label(static_cast<Count>(v));
+    return members[v] != Member::none && targets && targets.has(static_cast<Count>(v));
   }
 
   /// Bytes that tables of rows may take on all GPUs of the machine. Collective over the machine.
@@ -179,18 +180,16 @@ struct LayerwiseEvaluator::State {
       if (table) table->close(*context.ranks.machine);
       table = std::move(next);
     }
-    const Count classes = model.output_cols(last);
-    const ScoreOptions scores{.num_classes = classes,
-                              .multi_label = context.graph->manifest().multi_label,
-                              .roc_auc = context.roc_auc};
-    ScoreBoard valid(scores), test(scores);
+    const Count outputs = model.output_cols(last);
+    const auto new_board = [&] { return context.task->make_board(context.graph->manifest(), outputs); };
+    const std::unique_ptr<ScoreBoard> valid = new_board(), test = new_board();
     if (going) {
       const LayerPass pass = pass_of(last);
       going = runner.apply(pass, poll, [&](const NodeChunk& chunk, const float* rows) {
         std::vector<NodeId> nodes;
         pass.nodes.list(chunk, nodes);
-        score(nodes, rows, classes, valid, test);
-        if (predictions != nullptr) write(nodes, rows, classes, *predictions);
+        score(nodes, rows, outputs, *valid, *test);
+        if (predictions != nullptr) write(nodes, rows, outputs, *predictions);
       });
     }
     if (table) table->close(*context.ranks.machine);
@@ -200,33 +199,31 @@ struct LayerwiseEvaluator::State {
     result.stopped = !going;
     if (going) {
       const ScoreWork work{.communicator = &communicator, .pool = context.pool, .alive = context.alive};
-      result.valid = valid.finish(work);
-      result.test = test.finish(work);
-      result.test_classes = test.classes();
+      result.valid = valid->finish(work);
+      result.test = test->finish(work);
+      result.test_details = test->details();
     }
     result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return result;
   }
 
-  void score(const std::vector<NodeId>& nodes, const float* rows, Count classes, ScoreBoard& valid,
+  void score(const std::vector<NodeId>& nodes, const float* rows, Count outputs, ScoreBoard& valid,
              ScoreBoard& test) const {
-    const auto width = static_cast<std::size_t>(classes);
-    if (context.graph->labels().empty()) return;
-    const std::int32_t* labels = context.graph->labels().data();
-    const Count words = context.graph->manifest().label_words();
+    const auto width = static_cast<std::size_t>(outputs);
+    if (!targets) return;
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       const NodeId v = nodes[i] - context.graph->whole_host_view().first_node;
       const Member member = members[static_cast<std::size_t>(v)];
       if (member == Member::none) continue;
-      (member == Member::valid ? valid : test).add_label({rows + i * width, width}, labels + v * words);
+      (member == Member::valid ? valid : test).add({rows + i * width, width}, targets.of(v));
     }
   }
 
-  void write(const std::vector<NodeId>& nodes, const float* rows, Count classes, PredictionFile& file) const {
+  void write(const std::vector<NodeId>& nodes, const float* rows, Count outputs, PredictionFile& file) const {
     const store::GraphView& view = context.graph->whole_host_view();
     for (const NodeId node : nodes) {
       file.write_row(view.original_ids[node], rows);
-      rows += classes;
+      rows += outputs;
     }
   }
 };

@@ -53,7 +53,7 @@ class SampledEvaluator final : public Evaluator {
     if (test) {
       result.valid = valid->scores;
       result.test = test->scores;
-      result.test_classes = test->classes;
+      result.test_details = test->details;
     }
     model.train();
     result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -71,7 +71,7 @@ class SampledEvaluator final : public Evaluator {
   };
   struct Scored {
     Scores scores;
-    ClassCounts classes;
+    std::string details;
   };
 
   sampling::SamplerOptions sampler_options(const nn::BlockModel& model) const {
@@ -96,13 +96,11 @@ class SampledEvaluator final : public Evaluator {
     std::vector<std::int64_t> steps{(end - begin + batch_size_ - 1) / batch_size_};
     communicator_.all_reduce(std::span(steps), comm::Communicator::Op::max);
 
-    const Count classes = model.output_cols(model.num_layers() - 1);
+    const Count outputs = model.output_cols(model.num_layers() - 1);
     const Count cols = context_.graph->features().spec().cols;
     const cuda::Stream stream = current_stream(device_);
-    const graph::Manifest& manifest = context_.graph->manifest();
-    const auto labels = context_.graph->labels();
-    ScoreBoard board(
-        {.num_classes = classes, .multi_label = manifest.multi_label, .roc_auc = context_.roc_auc});
+    const SeedTargets targets = context_.task->targets(*context_.graph);
+    const std::unique_ptr<ScoreBoard> board = context_.task->make_board(context_.graph->manifest(), outputs);
     for (std::int64_t step = 0; step < steps[0]; ++step) {
       if (stages.poll->agreed()) return std::nullopt;
       const Count from = std::min(end, begin + step * batch_size_), to = std::min(end, from + batch_size_);
@@ -114,18 +112,18 @@ class SampledEvaluator final : public Evaluator {
                             input.mutable_data_ptr<float>(), stream);
       context_.alive();
       if (seeds.empty()) continue;
-      const at::Tensor logits =
+      const at::Tensor rows =
           model.forward(input, batch, {.key = key(), .training = false}).cpu().contiguous();
       for (std::size_t i = 0; i < seeds.size(); ++i) {
         const Count row = seeds[i] - context_.graph->whole_host_view().first_node;
-        board.add_label({logits.const_data_ptr<float>() + static_cast<Count>(i) * classes,
-                         static_cast<std::size_t>(classes)},
-                        labels.data() + row * manifest.label_words());
+        board->add({rows.const_data_ptr<float>() + static_cast<Count>(i) * outputs,
+                    static_cast<std::size_t>(outputs)},
+                   targets.of(row));
       }
     }
     const Scores scores =
-        board.finish({.communicator = &communicator_, .pool = context_.pool, .alive = context_.alive});
-    return Scored{scores, board.classes()};
+        board->finish({.communicator = &communicator_, .pool = context_.pool, .alive = context_.alive});
+    return Scored{scores, board->details()};
   }
 
   EvaluationContext context_;

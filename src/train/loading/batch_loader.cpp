@@ -36,7 +36,7 @@ struct RingBuffer {
   std::vector<Count> places;
   StreamClock sampled, gathered, trained;
   cuda::Array<float> features, unpadded_features;  // those of padded batches never move
-  cuda::Array<std::int32_t> host_labels, device_labels;
+  cuda::Array<std::int32_t> host_targets, device_targets;
 };
 
 /// Makes room for `size` elements and a quarter more, so that growing batches do not allocate each time.
@@ -122,27 +122,24 @@ struct BatchLoader::State {
     batch.num_inputs = batch.sample.num_inputs();
     batch.padded = sampling::pad(batch.sample, options.padding);
     if (pads() && !batch.padded) ++unpadded;
-    look_up_labels(seeds.seeds, buffer);
+    look_up_targets(seeds.seeds, buffer);
   }
 
   bool pads() const { return !options.padding.entries.empty(); }
 
-  bool has_labels() const { return !options.no_label.empty(); }
-
-  void look_up_labels(std::span<const NodeId> seeds, RingBuffer& buffer) const {
-    buffer.gathered.ended().synchronize();  // so that the labels of the buffer's last batch have been copied
+  void look_up_targets(std::span<const NodeId> seeds, RingBuffer& buffer) const {
+    buffer.gathered.ended().synchronize();  // so that the targets of the buffer's last batch have been copied
     LoadedBatch& batch = buffer.batch;
-    batch.num_labels = batch.sample.blocks.back().num_dst;
-    if (!has_labels()) return;
-    const Count words = std::ssize(options.no_label);
-    const Count room = std::max(options.schedule->max_seeds(), batch.num_labels) * words;
-    reserve(buffer.host_labels, room, cuda::Memory::pinned, "labels of a batch", options.device);
-    for (Count i = 0; i < batch.num_labels; ++i) {
+    batch.num_targets = batch.sample.blocks.back().num_dst;
+    if (!options.targets) return;
+    const Count words = options.targets.words_per_node();
+    const Count room = std::max(options.schedule->max_seeds(), batch.num_targets) * words;
+    reserve(buffer.host_targets, room, cuda::Memory::pinned, "targets of a batch", options.device);
+    for (Count i = 0; i < batch.num_targets; ++i) {
       const auto seed = static_cast<std::size_t>(i);
-      const std::int32_t* label = seed < seeds.size()
-                                      ? options.labels.data() + (seeds[seed] - options.first_node) * words
-                                      : options.no_label.data();
-      std::copy_n(label, words, buffer.host_labels.data() + i * words);
+      const std::int32_t* target = seed < seeds.size() ? options.targets.of(seeds[seed] - options.first_node)
+                                                       : options.targets.missing.data();
+      std::copy_n(target, words, buffer.host_targets.data() + i * words);
     }
   }
 
@@ -175,21 +172,21 @@ struct BatchLoader::State {
       batch.features = features.data();
     }
 
-    if (has_labels()) bring_labels(buffer, gather_stream);
+    if (options.targets) bring_targets(buffer, gather_stream);
     buffer.gathered.end(gather_stream);
   }
 
-  void bring_labels(RingBuffer& buffer, const cuda::Stream& stream) const {
+  void bring_targets(RingBuffer& buffer, const cuda::Stream& stream) const {
     LoadedBatch& batch = buffer.batch;
-    batch.labels = buffer.host_labels.data();
+    batch.targets = buffer.host_targets.data();
     if (options.device.is_cuda()) {
-      reserve(buffer.device_labels, buffer.host_labels.size(), cuda::memory_on(options.device),
-              "labels of a batch", options.device);
+      reserve(buffer.device_targets, buffer.host_targets.size(), cuda::memory_on(options.device),
+              "targets of a batch", options.device);
       cuda::copy_async(
-          buffer.device_labels.data(), buffer.host_labels.data(),
-          static_cast<std::size_t>(batch.num_labels) * options.no_label.size() * sizeof(std::int32_t),
+          buffer.device_targets.data(), buffer.host_targets.data(),
+          static_cast<std::size_t>(batch.num_targets) * options.targets.missing.size() * sizeof(std::int32_t),
           stream);
-      batch.labels = buffer.device_labels.data();
+      batch.targets = buffer.device_targets.data();
     }
   }
 

@@ -35,8 +35,7 @@ class BatchLoader {
     Device device;
     const SeedSchedule* schedule = nullptr;
     BatchLanes lanes;
-    std::span<const std::int32_t> labels;       ///< by local id of this machine, as the graph has them
-    std::vector<std::int32_t> no_label = {-1};  ///< a missing label; as many words as each has; empty: none
+    SeedTargets targets;  ///< of this machine's nodes
     NodeId first_node = 0;
     Count feature_cols = 0;
     std::uint64_t seed = 0;

@@ -82,8 +82,12 @@ struct Lane {
 
 }  // namespace
 
-std::vector<std::int32_t> missing_label(const graph::Manifest& manifest) {
-  return manifest.multi_label ? unlabelled_set(manifest.num_classes) : std::vector<std::int32_t>{-1};
+SeedTargets labels_of(const store::MachineGraph& graph) {
+  const graph::Manifest& manifest = graph.manifest();
+  if (!manifest.has_labels) return {};
+  return {
+      .words = graph.labels(),
+      .missing = manifest.multi_label ? unlabelled_set(manifest.num_classes) : std::vector<std::int32_t>{-1}};
 }
 
 struct Pipeline::State {
@@ -406,8 +410,7 @@ struct Pipeline::State {
         .device = device,
         .schedule = &schedule,
         .lanes = lanes(),
-        .labels = parts.graph->labels(),
-        .no_label = options.missing_label,
+        .targets = options.targets,
         .first_node = parts.graph->host_view().first_node,
         .feature_cols = parts.graph->manifest().feature_cols,
         .seed = options.seed,

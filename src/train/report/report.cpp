@@ -19,12 +19,10 @@ using nlohmann::json;
 
 json number(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
 
-json scores_json(const Scores& s) {
-  return {{"nodes", s.nodes},
-          {"loss", number(s.loss)},
-          {"accuracy", number(s.accuracy)},
-          {"macro_f1", number(s.macro_f1)},
-          {"roc_auc", number(s.roc_auc)}};
+json scores_json(const Scores& scores) {
+  json record{{"nodes", scores.nodes}, {"loss", number(scores.loss)}};
+  for (const Score& score : scores.values) record[score.name] = number(score.value);
+  return record;
 }
 
 std::string ranks_table(const comm::Topology& topology) {
@@ -176,9 +174,7 @@ json run_record(const RunFacts& facts) {
           {"feature_cols", manifest.feature_cols},
           {"classes", manifest.num_classes},
           {"unlabelled",
-           {{"train", facts.unlabelled.train},
-            {"valid", facts.unlabelled.valid},
-            {"test", facts.unlabelled.test}}},
+           {{"train", facts.missing.train}, {"valid", facts.missing.valid}, {"test", facts.missing.test}}},
           {"batch_nodes", facts.batch_sizes.nodes},
           {"batch_edges", facts.batch_sizes.edges},
           {"plan", plan_json(facts.plan)},
@@ -264,25 +260,10 @@ json evaluation_record(int epoch, const Evaluation& evaluation) {
           {"test", scores_json(evaluation.test)}};
 }
 
-json classes_record(int epoch, const ClassCounts& classes) {
-  constexpr std::size_t kMost = 1000;
-  const std::size_t count = classes.labelled.size();
-  if (count > kMost) return nullptr;
-  json confusion = nullptr;
-  if (!classes.confusion.empty()) {
-    confusion = json::array();
-    for (auto row = classes.confusion.begin(); row != classes.confusion.end();) {
-      const auto next = row + static_cast<std::ptrdiff_t>(count);
-      confusion.push_back(std::vector<Count>(row, next));
-      row = next;
-    }
-  }
-  return {{"type", "classes"},
-          {"epoch", epoch},
-          {"labelled", classes.labelled},
-          {"predicted", classes.predicted},
-          {"correct", classes.correct},
-          {"confusion", std::move(confusion)}};
+json details_record(int epoch, const std::string& details) {
+  json record = json::parse(details);
+  record["epoch"] = epoch;
+  return record;
 }
 
 json exchange_record(const ExchangeTotals& t) {
@@ -327,11 +308,6 @@ std::string gathered_text(const EpochReport& e) {
   constexpr double kGiga = 1e9;
   if (sum == 0) return text;
   return fmt::format("; rows: {}{:.1f} GB/s", text, static_cast<double>(sum) / e.seconds / kGiga);
-}
-
-/// "0.8125"; "-" for a score that there is not.
-std::string score_text(double score) {
-  return std::isfinite(score) ? fmt::format("{:.4f}", score) : std::string("-");
 }
 
 /// "987", "49.0k", "1.39M".
@@ -400,14 +376,6 @@ std::string exchange_table(const ExchangeTotals& t) {
 
 std::string final_table(const FinalReport& report) {
   const TrainResult& r = report.result;
-  Table table(
-      {fmt::format("best epoch {}", r.best_epoch), "accuracy", "macro F1", "ROC AUC", "loss", "nodes"});
-  const auto row = [&](const std::string& name, const Scores& scores) {
-    table.row({name, score_text(scores.accuracy), score_text(scores.macro_f1), score_text(scores.roc_auc),
-               score_text(scores.loss), format_count(scores.nodes)});
-  };
-  row("validation", r.valid);
-  row("test", r.test);
   const std::string on_gpu =
       report.peak_device_bytes > 0
           ? fmt::format(", of libtorch on its GPU {}", format_bytes(report.peak_device_bytes))
@@ -416,8 +384,9 @@ std::string final_table(const FinalReport& report) {
       r.seeds_per_second > 0
           ? fmt::format("{} seeds/s, ", format_count(static_cast<Count>(r.seeds_per_second)))
           : std::string();
-  return table.str() + fmt::format("{}peak host memory of rank 0 {}{}\n", speed,
-                                   format_bytes(report.peak_host_bytes), on_gpu);
+  return scores_table(fmt::format("best epoch {}", r.best_epoch), r.valid, r.test) +
+         fmt::format("{}peak host memory of rank 0 {}{}\n", speed, format_bytes(report.peak_host_bytes),
+                     on_gpu);
 }
 
 std::string nothing_left(const TrainConfig& config, Count epochs_done) {

@@ -10,7 +10,6 @@
 
 #include "report/config_record.hpp"
 #include "report/exchange_totals.hpp"
-#include "step/unlabelled.hpp"
 #include "strata/comm/link.hpp"
 #include "strata/comm/machine.hpp"
 #include "strata/graph/part_file.hpp"
@@ -21,6 +20,7 @@
 #include "strata/train/evaluator.hpp"
 #include "strata/train/pipeline.hpp"
 #include "strata/train/result.hpp"
+#include "task/missing_targets.hpp"
 #include "tuning/sm_split.hpp"
 
 /// What a run tells a person and writes into metrics.jsonl: texts and records of values. Nothing here asks
@@ -37,7 +37,7 @@ struct RunFacts {
   std::vector<placement::HottestRows> hottest_rows;        ///< MachineGraph::hottest_rows()
   Count presampled_batches = 0;                            ///< that the plan was made from
   std::vector<store::CacheDecision> cache_decisions = {};  ///< MachineGraph::cache_decisions()
-  Unlabelled unlabelled;
+  MissingTargets missing;
   Count num_parameters = 0;
   Count global_batch = 0;  ///< seeds per step, over all ranks
   Count steps_per_epoch = 0;
@@ -91,8 +91,8 @@ nlohmann::json step_record(int epoch, Count step_in_epoch, double loss, double t
 nlohmann::json epoch_record(const EpochReport& epoch);
 nlohmann::json sm_split_record(const SmSplitResult& result);
 nlohmann::json evaluation_record(int epoch, const Evaluation& evaluation);
-/// The test nodes by their label and prediction; null for so many classes that nobody reads them one by one.
-nlohmann::json classes_record(int epoch, const ClassCounts& classes);
+/// `details`: ScoreBoard::details() of the test nodes.
+nlohmann::json details_record(int epoch, const std::string& details);
 nlohmann::json exchange_record(const ExchangeTotals& totals);
 nlohmann::json final_record(const FinalReport& report);
 
@@ -100,7 +100,7 @@ nlohmann::json final_record(const FinalReport& report);
 struct BarNews {
   double loss_sum = 0, seeds = 0;      ///< of its steps so far
   const Scores* best_valid = nullptr;  ///< of the best epoch; null before the first evaluation
-  Metric metric = Metric::accuracy;
+  std::string metric;                  ///< Task::metric()
 };
 /// "loss 0.5123  best 0.7500", and nothing before the first step.
 std::string bar_words(const BarNews& news);
@@ -110,7 +110,7 @@ struct EpochNews {
   int epoch = 0, epochs = 0;               ///< 1-based, and of how many
   const EpochReport* trained = nullptr;    ///< null: trained in an earlier process
   const Evaluation* evaluation = nullptr;  ///< null: not evaluated
-  Metric metric = Metric::accuracy;
+  std::string metric;                      ///< Task::metric()
   bool is_best = false;
 };
 /// "epoch  2/10  loss 0.5123  valid 0.7500  test 0.5000    4.0 s  49.0k seeds/s *", in 80 columns; * marks

@@ -12,7 +12,7 @@ namespace strata::train {
 
 /// The values that follow the gradients in the sum of a step over all ranks.
 struct StepTail {
-  float loss = 0, correct = 0, seeds = 0, stop = 0;
+  float loss = 0, hits = 0, seeds = 0, stop = 0;
   static constexpr Count kSize = 4;
 };
 

@@ -31,39 +31,6 @@ void require_f32(const torch::nn::Module& model) {
   }
 }
 
-/// Training nodes of each class. Collective.
-std::vector<Count> count_classes(const store::MachineGraph& graph, const comm::Machine& machine,
-                                 const comm::Communicator& communicator) {
-  std::vector<std::int64_t> counts(static_cast<std::size_t>(graph.manifest().num_classes));
-  const store::GraphView& view = graph.host_view();
-  for (const NodeId v : machine.rank() == 0 ? graph.train_nodes() : std::span<const NodeId>()) {
-    if (!view.owns(v)) continue;
-    if (!graph.has_label(v - view.first_node)) continue;
-    const std::int32_t* label =
-        graph.labels().data() + (v - view.first_node) * graph.manifest().label_words();
-    if (!graph.manifest().multi_label) {
-      ++counts[static_cast<std::size_t>(*label)];
-      continue;
-    }
-    for (std::size_t c = 0; c < counts.size(); ++c) counts[c] += has_class(label, static_cast<Count>(c));
-  }
-  communicator.all_reduce(std::span(counts));
-  return counts;
-}
-
-Loss make_loss(const RunContext& context, const store::MachineGraph& graph) {
-  const TrainConfig& config = context.config;
-  LossOptions options{.kind = config.loss,
-                      .label_smoothing = config.label_smoothing,
-                      .class_weights = {},
-                      .multi_label = graph.manifest().multi_label};
-  if (config.class_weights == kBalanced)
-    options.class_weights = balanced_weights(count_classes(graph, context.machine, context.communicator()));
-  else if (!config.class_weights.empty())
-    options.class_weights = parse_class_weights(config.class_weights);
-  return {options, graph.manifest().num_classes, torch_device(context.device)};
-}
-
 std::unique_ptr<nn::Optimizer> make_optimizer_of(const RunContext& context, Count num_train_nodes,
                                                  const FlatParameters& parameters) {
   const TrainConfig& config = context.config;
@@ -110,11 +77,12 @@ std::shared_ptr<nn::BlockModel> make_model(const RunContext& context, const Mode
 }
 
 Learner::Learner(const RunContext& context, const store::MachineGraph& graph, const ModelFactory& make)
-    : model(make_model(context,
-                       {.in_cols = graph.manifest().feature_cols, .out_cols = graph.manifest().num_classes},
-                       make)),
+    : model(make_model(
+          context,
+          {.in_cols = graph.manifest().feature_cols, .out_cols = context.task.output_cols(graph.manifest())},
+          make)),
       parameters(*model, torch_device(context.device)),
-      loss(make_loss(context, graph)),
+      loss(context.task.make_loss(graph, context.ranks())),
       optimizer(make_optimizer_of(context, std::ssize(graph.train_nodes()), parameters)) {}
 
 std::optional<nn::InputTable> table_in_place(const nn::BlockModel& model, const store::MachineGraph& graph,

@@ -5,7 +5,6 @@
 
 #include "run_context.hpp"
 #include "step/flat_parameters.hpp"
-#include "step/loss.hpp"
 #include "step/trained_weights.hpp"
 #include "strata/nn/model.hpp"
 #include "strata/nn/optimizer.hpp"
@@ -29,7 +28,7 @@ struct Learner {
 
   std::shared_ptr<nn::BlockModel> model;
   FlatParameters parameters;
-  Loss loss;
+  std::unique_ptr<Loss> loss;
   std::unique_ptr<nn::Optimizer> optimizer;
 };
 

@@ -20,8 +20,8 @@ RecordedBatch RecordedBatch::of(const LoadedBatch& batch) {
           .counts = batch.sample.device_counts,
           .key = batch.sample.device_key,
           .features = batch.features,
-          .labels = batch.labels,
-          .num_labels = batch.num_labels};
+          .targets = batch.targets,
+          .num_targets = batch.num_targets};
 }
 
 StepRunner::StepRunner(const Parts& parts)
@@ -40,16 +40,15 @@ StepRunner::StepRunner(const Parts& parts)
 
 void StepRunner::forward_backward(const LoadedBatch& batch) {
   const nn::Pass pass{.key = batch.key, .training = true, .device_key = batch.sample.device_key};
-  const at::Tensor labels =
-      wrap_words(batch.labels, batch.num_labels, parts_.loss->label_words(), parts_.device);
-  const at::Tensor logits = parts_.table != nullptr
-                                ? parts_.model->forward_table(*parts_.table, batch.sample, pass)
-                                : parts_.model->forward(wrap_rows(batch.features, batch.sample.num_inputs(),
-                                                                  parts_.feature_cols, parts_.device),
-                                                        batch.sample, pass);
+  const at::Tensor targets = wrap_words(batch.targets, batch.num_targets, parts_.target_words, parts_.device);
+  const at::Tensor outputs = parts_.table != nullptr
+                                 ? parts_.model->forward_table(*parts_.table, batch.sample, pass)
+                                 : parts_.model->forward(wrap_rows(batch.features, batch.sample.num_inputs(),
+                                                                   parts_.feature_cols, parts_.device),
+                                                         batch.sample, pass);
   // Divided by the seeds of ALL ranks, so that the plain sum over ranks is the gradient of the mean.
-  const Loss::Result loss = (*parts_.loss)(logits, labels, update_seeds_);
-  logits.backward(loss.gradient);
+  const Loss::Result loss = (*parts_.loss)(outputs, targets, update_seeds_);
+  outputs.backward(loss.gradient);
   parts_.parameters->tail().narrow(0, 0, loss.outcome.size(0)).add_(loss.outcome);
 }
 
@@ -158,7 +157,7 @@ std::optional<StepOutcome> StepRunner::take() {
   }
   return StepOutcome{.step_in_epoch = readback.step_in_epoch,
                      .loss_sum = readback.tail[0],
-                     .correct = readback.tail[1],
+                     .hits = readback.tail[1],
                      .seeds = readback.tail[2],
                      .stop = readback.tail[3] > 0,
                      .local_loss = readback.tail[StepTail::kSize]};

@@ -7,7 +7,6 @@
 #include "loading/stream_clock.hpp"
 #include "report/trace.hpp"
 #include "step/flat_parameters.hpp"
-#include "step/loss.hpp"
 #include "step/step_graph.hpp"
 #include "strata/comm/reducer.hpp"
 #include "strata/cuda/buffer.hpp"
@@ -15,6 +14,7 @@
 #include "strata/nn/model.hpp"
 #include "strata/nn/optimizer.hpp"
 #include "strata/train/pipeline.hpp"
+#include "strata/train/task.hpp"
 
 namespace strata::train {
 
@@ -24,8 +24,8 @@ struct RecordedBatch {
   const Count* counts = nullptr;
   const BatchKey* key = nullptr;
   const float* features = nullptr;
-  const std::int32_t* labels = nullptr;
-  Count num_labels = 0;
+  const std::int32_t* targets = nullptr;
+  Count num_targets = 0;
 
   static RecordedBatch of(const LoadedBatch& batch);
   bool operator==(const RecordedBatch&) const = default;
@@ -34,9 +34,9 @@ struct RecordedBatch {
 /// What all ranks know about a finished step, except for local_loss.
 struct StepOutcome {
   Count step_in_epoch = 0;
-  double loss_sum = 0, correct = 0, seeds = 0;
-  bool stop = false;      ///< a rank was asked to stop
-  double local_loss = 0;  ///< this rank's part of loss_sum
+  double loss_sum = 0, hits = 0, seeds = 0;  ///< see Loss::Result::outcome
+  bool stop = false;                         ///< a rank was asked to stop
+  double local_loss = 0;                     ///< this rank's part of loss_sum
 };
 
 /// Runs forward, backward, all-reduce and update of one batch. The host runs at most one step ahead of the
@@ -46,6 +46,7 @@ class StepRunner {
   struct Parts {
     nn::BlockModel* model;
     const Loss* loss;
+    Count target_words;  ///< per seed
     FlatParameters* parameters;
     nn::Optimizer* optimizer;
     comm::AllReducer* reducer;

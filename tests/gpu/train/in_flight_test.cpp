@@ -67,7 +67,7 @@ class InFlightOnGpu : public testing::TestWithParam<Transport> {
                      .neighbor_exchange = GetParam(),
                      .batches_in_flight = batches_in_flight,
                      .may_overlap_launches = true,
-                     .missing_label = {-1}});
+                     .targets = labels_of(*graph_)});
   }
 
   std::vector<SeenBatch> load(Pipeline& pipeline, const Pipeline::Steps& steps) const {
@@ -80,7 +80,7 @@ class InFlightOnGpu : public testing::TestWithParam<Transport> {
       batches.push_back({.step = batch->step_in_epoch,
                          .inputs = on_host(batch->sample.input_nodes(), inputs, stream),
                          .features = on_host(batch->features, inputs * kCols, stream),
-                         .labels = on_host(batch->labels, batch->num_labels, stream)});
+                         .labels = on_host(batch->targets, batch->num_targets, stream)});
       pipeline.release(*batch, stream);
     }
     return batches;

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "step/loss.hpp"
-
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/stack.h>
@@ -10,6 +8,7 @@
 #include <cmath>
 
 #include "support/blocks.hpp"
+#include "task/class_loss.hpp"
 
 namespace strata::train {
 namespace {
@@ -30,14 +29,15 @@ TEST(GpuLoss, AgreesWithTheCpu) {
       at::stack({nodes.mul(7919).mul(104729).mul(known),
                  nodes.mul(31).remainder(8192).mul(known).add(known.neg().add(1).mul(8192))},
                 1);
-  for (const LossOptions& options :
-       {LossOptions{}, LossOptions{.label_smoothing = 0.1, .class_weights = {1, 2, 3, 1, 2, 3, 1}},
-        LossOptions{.kind = LossKind::bce, .label_smoothing = 0.1, .class_weights = {1, 2, 3, 1, 2, 3, 1}},
-        LossOptions{.kind = LossKind::bce, .label_smoothing = 0.1, .multi_label = true}}) {
+  for (const ClassLossOptions& options :
+       {ClassLossOptions{}, ClassLossOptions{.label_smoothing = 0.1, .class_weights = {1, 2, 3, 1, 2, 3, 1}},
+        ClassLossOptions{
+            .kind = LossKind::bce, .label_smoothing = 0.1, .class_weights = {1, 2, 3, 1, 2, 3, 1}},
+        ClassLossOptions{.kind = LossKind::bce, .label_smoothing = 0.1, .multi_label = true}}) {
     const Count classes = options.multi_label ? 45 : 7;
     const auto run = [&](const c10::Device& device) {
       const at::Tensor logits = random_rows(500, classes, 1).mul(5).to(device);
-      const Loss::Result result = Loss(options, classes, device)(
+      const Loss::Result result = ClassLoss(options, classes, device)(
           logits, (options.multi_label ? sets : labels).to(device), at::full({}, 300.0, logits.options()));
       return std::vector<at::Tensor>{result.outcome.cpu().div(500), result.gradient.cpu()};
     };

@@ -49,8 +49,11 @@ class PipelineTest : public testing::TestWithParam<int> {
             .sample_pool = &sample_pool_,
             .gather_pool = &gather_pool_};
   }
-  static PipelineOptions options() {
-    return {.sampler = {.fanouts = {4, 3}}, .global_batch = kGlobalBatch, .seed = 9, .missing_label = {-1}};
+  PipelineOptions options() const {
+    return {.sampler = {.fanouts = {4, 3}},
+            .global_batch = kGlobalBatch,
+            .seed = 9,
+            .targets = labels_of(*graph_)};
   }
 
   static SeenBatch copy_of(const LoadedBatch& batch) {
@@ -64,7 +67,7 @@ class PipelineTest : public testing::TestWithParam<int> {
     seen.input_original_ids.assign(first.src_original_ids, first.src_original_ids + first.num_src);
     if (batch.features != nullptr)
       seen.features.assign(batch.features, batch.features + first.num_src * kCols);
-    if (batch.labels != nullptr) seen.labels.assign(batch.labels, batch.labels + batch.num_labels);
+    if (batch.targets != nullptr) seen.labels.assign(batch.targets, batch.targets + batch.num_targets);
     return seen;
   }
   static std::vector<SeenBatch> load(Pipeline& pipeline, const Pipeline::Steps& steps) {
@@ -174,7 +177,7 @@ TEST_P(PipelineTest, GoesThroughOtherNodesInTheirOrder) {
 TEST_P(PipelineTest, LeavesOutWhatIsNotAskedFor) {
   PipelineOptions nothing = options();
   nothing.gather = false;
-  nothing.missing_label = {};
+  nothing.targets = {};
   Pipeline pipeline(parts(), nothing);
   for (const SeenBatch& batch : load(pipeline, {.epoch = 0, .first = 0, .end = 2})) {
     EXPECT_TRUE(batch.features.empty());

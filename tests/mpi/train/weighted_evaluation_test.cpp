@@ -4,9 +4,9 @@
 
 #include <cmath>
 
-#include "step/unlabelled.hpp"
 #include "strata/train/evaluator.hpp"
 #include "support/evaluation_cases.hpp"
+#include "task/missing_targets.hpp"
 
 namespace strata::train {
 namespace {
@@ -99,8 +99,8 @@ void expect_same(const Scores& a, const Scores& b) {
   EXPECT_EQ(a.nodes, b.nodes);
   EXPECT_GT(a.nodes, 0);
   EXPECT_NEAR(a.loss, b.loss, 1e-5);
-  EXPECT_EQ(a.accuracy, b.accuracy);
-  EXPECT_EQ(a.macro_f1, b.macro_f1);
+  EXPECT_EQ(a.of("accuracy"), b.of("accuracy"));
+  EXPECT_EQ(a.of("macro_f1"), b.of("macro_f1"));
 }
 
 Evaluation sampled(nn::BlockModel& model, const EvaluationContext& context, Count batch_size) {
@@ -211,7 +211,7 @@ TEST(StoppedEvaluation, EndsBetweenSampledBatches) {
   }
 }
 
-TEST(Unlabelled, AreCountedOfEverySplit) {
+TEST(MissingTargets, AreCountedOfEverySplit) {
   const auto graph = test::hub_graph({.seed = 10});
   const auto without = [&](const std::vector<NodeId>& nodes) {
     return std::ranges::count_if(nodes,
@@ -220,8 +220,9 @@ TEST(Unlabelled, AreCountedOfEverySplit) {
   for (const int ranks_per_machine : {0, 1}) {
     const LoadedGraph loaded(test::world().communicator(), *graph,
                              {.name = "unlabelled", .ranks_per_machine = ranks_per_machine});
-    const Unlabelled counts =
-        count_unlabelled(loaded.graph(), loaded.machine(), test::world().communicator());
+    ThreadPool pool(1);
+    const MissingTargets counts =
+        count_missing(labels_of(loaded.graph()), loaded.graph(), loaded.context(pool).ranks);
     EXPECT_GT(counts.test, 0);
     EXPECT_EQ(counts.train, without(graph->splits.train));
     EXPECT_EQ(counts.valid, without(graph->splits.valid));
@@ -229,7 +230,7 @@ TEST(Unlabelled, AreCountedOfEverySplit) {
     const std::string text = describe(counts, loaded.graph().manifest());
     EXPECT_NE(text.find(std::to_string(counts.test) + " of "), std::string::npos) << text;
   }
-  EXPECT_EQ(describe(Unlabelled{}, {}), "");
+  EXPECT_EQ(describe(MissingTargets{}, {}), "");
 }
 
 }  // namespace

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "step/loss.hpp"
-
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>
@@ -13,6 +11,7 @@
 
 #include "support/blocks.hpp"
 #include "support/expect_error.hpp"
+#include "task/class_loss.hpp"
 
 namespace strata::train {
 namespace {
@@ -41,7 +40,7 @@ at::Tensor some_sets(Count classes) {
 }
 
 /// The binary cross entropies of all classes of labels that are sets, in f64.
-double naive_of_sets(const LossOptions& options, const at::Tensor& logits, const at::Tensor& sets,
+double naive_of_sets(const ClassLossOptions& options, const at::Tensor& logits, const at::Tensor& sets,
                      double* correct) {
   const Count classes = logits.size(1);
   double sum = 0;
@@ -62,7 +61,7 @@ double naive_of_sets(const LossOptions& options, const at::Tensor& logits, const
 }
 
 /// Seed by seed and class by class in f64, as the header writes it.
-double naive(const LossOptions& options, const at::Tensor& logits, const at::Tensor& labels) {
+double naive(const ClassLossOptions& options, const at::Tensor& logits, const at::Tensor& labels) {
   const auto weight = [&](Count c) {
     return options.class_weights.empty() ? 1.0 : options.class_weights[static_cast<std::size_t>(c)];
   };
@@ -88,10 +87,10 @@ double naive(const LossOptions& options, const at::Tensor& logits, const at::Ten
   return sum;
 }
 
-class LossTest : public testing::TestWithParam<LossOptions> {};
+class LossTest : public testing::TestWithParam<ClassLossOptions> {};
 
 TEST_P(LossTest, EqualsTheNaiveSum) {
-  const Loss loss(GetParam(), kLossClasses, at::kCPU);
+  const ClassLoss loss(GetParam(), kLossClasses, at::kCPU);
   const at::Tensor logits = test::random_rows(kSeeds, kLossClasses, 3).mul_(3);
   const at::Tensor labels = some_labels(), total = at::full({}, 80.0);
   const Loss::Result result = loss(logits, labels, total);
@@ -114,19 +113,19 @@ TEST_P(LossTest, EqualsTheNaiveSum) {
 
 INSTANTIATE_TEST_SUITE_P(
     Kinds, LossTest,
-    testing::Values(LossOptions{}, LossOptions{.label_smoothing = 0.1},
-                    LossOptions{.class_weights = {1, 2, 0.5, 0, 3}},
-                    LossOptions{.label_smoothing = 0.3, .class_weights = {1, 2, 0.5, 0, 3}},
-                    LossOptions{.kind = LossKind::bce},
-                    LossOptions{.kind = LossKind::bce, .label_smoothing = 0.2},
-                    LossOptions{.kind = LossKind::bce, .class_weights = {1, 2, 0.5, 0, 3}}));
+    testing::Values(ClassLossOptions{}, ClassLossOptions{.label_smoothing = 0.1},
+                    ClassLossOptions{.class_weights = {1, 2, 0.5, 0, 3}},
+                    ClassLossOptions{.label_smoothing = 0.3, .class_weights = {1, 2, 0.5, 0, 3}},
+                    ClassLossOptions{.kind = LossKind::bce},
+                    ClassLossOptions{.kind = LossKind::bce, .label_smoothing = 0.2},
+                    ClassLossOptions{.kind = LossKind::bce, .class_weights = {1, 2, 0.5, 0, 3}}));
 
 TEST(Loss, OfSetsOfClassesEqualsTheNaiveSum) {
   for (const Count classes : {1, 5, 31, 32, 40}) {
     for (const double smoothing : {0.0, 0.2}) {
-      LossOptions options{.kind = LossKind::bce, .label_smoothing = smoothing, .multi_label = true};
+      ClassLossOptions options{.kind = LossKind::bce, .label_smoothing = smoothing, .multi_label = true};
       for (Count c = 0; c < classes; ++c) options.class_weights.push_back(static_cast<double>((c + 1) % 3));
-      const Loss loss(options, classes, at::kCPU);
+      const ClassLoss loss(options, classes, at::kCPU);
       const at::Tensor logits = test::random_rows(kSeeds, classes, 3).mul_(3), sets = some_sets(classes);
       ASSERT_EQ(sets.size(1), loss.label_words());
       const Loss::Result result = loss(logits, sets, at::full({}, 80.0));
@@ -151,21 +150,21 @@ TEST(Loss, OfSetsOfClassesEqualsTheNaiveSum) {
 }
 
 TEST(Loss, RefusesCrossEntropyOfSeveralLabels) {
-  test::expect_error<InputError>([] { Loss({.multi_label = true}, 5, at::kCPU); },
+  test::expect_error<InputError>([] { ClassLoss({.multi_label = true}, 5, at::kCPU); },
                                  {"one class per node", "--loss bce"});
 }
 
 TEST(Loss, CountsWhatIsRight) {
   const at::Tensor logits = at::tensor({2.f, 1.f, 0.f, 5.f, 9.f, 0.f, 3.f, 4.f}).view({4, 2});
   const at::Tensor labels = at::tensor({0, 0, 0, -100}, at::kInt).unsqueeze(1);
-  const Loss::Result result = Loss({}, 2, at::kCPU)(logits, labels, at::full({}, 4.0));
+  const Loss::Result result = ClassLoss({}, 2, at::kCPU)(logits, labels, at::full({}, 4.0));
   EXPECT_EQ(result.outcome[1].item<float>(), 2);
   EXPECT_EQ(result.outcome[2].item<float>(), 3);
 }
 
 TEST(Loss, OfNoLabelsIsNothing) {
   for (const LossKind kind : {LossKind::cross_entropy, LossKind::bce}) {
-    const Loss::Result result = Loss({.kind = kind, .label_smoothing = 0.1}, 3, at::kCPU)(
+    const Loss::Result result = ClassLoss({.kind = kind, .label_smoothing = 0.1}, 3, at::kCPU)(
         test::random_rows(6, 3, 1), at::full({6, 1}, -100, at::kInt), at::full({}, 9.0));
     EXPECT_TRUE(result.outcome.eq(0).all().item<bool>());
     EXPECT_TRUE(result.gradient.eq(0).all().item<bool>());
@@ -173,7 +172,9 @@ TEST(Loss, OfNoLabelsIsNothing) {
 }
 
 TEST(Loss, RefusesWhatItCannotBe) {
-  const auto make = [](const LossOptions& options) { return [options] { Loss(options, 3, at::kCPU); }; };
+  const auto make = [](const ClassLossOptions& options) {
+    return [options] { ClassLoss(options, 3, at::kCPU); };
+  };
   test::expect_error(make({.label_smoothing = 1}), {"--label-smoothing", "1"});
   test::expect_error(make({.class_weights = {1, 2}}), {"2 numbers", "3 classes"});
   test::expect_error(make({.class_weights = {1, 2, -1}}), {"--class-weights"});

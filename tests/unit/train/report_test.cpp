@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "report/traffic.hpp"
+#include "task/class_scores.hpp"
 
 namespace strata::train {
 namespace {
@@ -58,7 +59,7 @@ RunFacts two_gpus() {
                  .expected = {{.share = 0.9, .bytes_per_second = 1.5e12}}},
                 {.tensor = "labels", .stratum = "host", .rows = 2500, .bytes = 10000, .expected = {}}};
   facts.hottest_rows = {{.share = 0.5, .rows = 20}};
-  facts.unlabelled = {.train = 1, .valid = 2, .test = 3};
+  facts.missing = {.train = 1, .valid = 2, .test = 3};
   facts.num_parameters = 206895;
   facts.global_batch = 2048;
   facts.steps_per_epoch = 97;
@@ -97,7 +98,11 @@ EpochReport epoch_report() {
 }
 
 Scores scores(double accuracy) {
-  return {.nodes = 300, .loss = 0.5, .accuracy = accuracy, .macro_f1 = 0.25, .roc_auc = kNan};
+  return {.nodes = 300,
+          .loss = 0.5,
+          .values = {{.name = "accuracy", .title = "accuracy", .value = accuracy},
+                     {.name = "macro_f1", .title = "macro F1", .value = 0.25},
+                     {.name = "roc_auc", .title = "ROC AUC", .value = kNan}}};
 }
 
 ExchangeTotals exchange_totals() {
@@ -291,18 +296,23 @@ TEST(BarWords, TellTheLossSoFarAndTheBestScore) {
   EXPECT_EQ(bar_words({.loss_sum = 6, .seeds = 4}), "loss 1.5000");
   EXPECT_EQ(bar_words({.loss_sum = 123.45, .seeds = 10}), "loss 12.345");
   const Scores best = scores(0.75);
-  EXPECT_EQ(bar_words({.loss_sum = 6, .seeds = 4, .best_valid = &best}), "loss 1.5000  best 0.7500");
+  EXPECT_EQ(bar_words({.loss_sum = 6, .seeds = 4, .best_valid = &best, .metric = "accuracy"}),
+            "loss 1.5000  best 0.7500");
 }
 
 TEST(EpochLine, TellsLossScoresTimeAndTheBest) {
   const EpochReport trained = epoch_report();
   const Evaluation evaluation = evaluation_of(0.75, 0.5);
-  EXPECT_EQ(
-      epoch_line({.epoch = 2, .epochs = 10, .trained = &trained, .evaluation = &evaluation, .is_best = true}),
-      "epoch  2/10  loss 0.5123  valid 0.7500  test 0.5000    4.0 s  49.0k seeds/s *");
+  EXPECT_EQ(epoch_line({.epoch = 2,
+                        .epochs = 10,
+                        .trained = &trained,
+                        .evaluation = &evaluation,
+                        .metric = "accuracy",
+                        .is_best = true}),
+            "epoch  2/10  loss 0.5123  valid 0.7500  test 0.5000    4.0 s  49.0k seeds/s *");
   EXPECT_EQ(epoch_line({.epoch = 2, .epochs = 9, .trained = &trained}),
             "epoch 2/9  loss 0.5123    4.0 s  49.0k seeds/s");
-  EXPECT_EQ(epoch_line({.epoch = 2, .epochs = 9, .evaluation = &evaluation, .metric = Metric::macro_f1}),
+  EXPECT_EQ(epoch_line({.epoch = 2, .epochs = 9, .evaluation = &evaluation, .metric = "macro_f1"}),
             "epoch 2/9  valid 0.2500  test 0.2500");
 }
 
@@ -312,14 +322,19 @@ TEST(EpochLine, FitsIntoEightyColumns) {
   trained.seconds = 12345;
   trained.seeds = 123'456'789'012;
   const Evaluation evaluation = evaluation_of(0.75, 0.5);
-  const std::string line = epoch_line(
-      {.epoch = 100, .epochs = 100, .trained = &trained, .evaluation = &evaluation, .is_best = true});
+  const std::string line = epoch_line({.epoch = 100,
+                                       .epochs = 100,
+                                       .trained = &trained,
+                                       .evaluation = &evaluation,
+                                       .metric = "accuracy",
+                                       .is_best = true});
   EXPECT_LE(line.size(), 80u) << line;
 }
 
 TEST(EpochLine, HasADashForScoresThatThereAreNot) {
   const Evaluation none = evaluation_of(kNan, 0.5);
-  EXPECT_EQ(epoch_line({.epoch = 1, .epochs = 1, .evaluation = &none}), "epoch 1/1  valid -  test 0.5000");
+  EXPECT_EQ(epoch_line({.epoch = 1, .epochs = 1, .evaluation = &none, .metric = "accuracy"}),
+            "epoch 1/1  valid -  test 0.5000");
 }
 
 TEST(FanoutsNote, ExplainsZero) {
@@ -370,15 +385,15 @@ TEST(EvaluationRecord, HasNullForScoresThatThereAreNot) {
     "test": {"nodes": 300, "loss": 0.5, "accuracy": 0.5, "macro_f1": 0.25, "roc_auc": null}})"));
 }
 
-TEST(ClassesRecord, HasCountsAndTheMatrixWhereItIsKept) {
+TEST(DetailsRecord, HasCountsAndTheMatrixWhereItIsKept) {
   ClassCounts classes{.labelled = {3, 2}, .predicted = {4, 1}, .correct = {3, 1}, .confusion = {3, 0, 1, 1}};
-  EXPECT_EQ(classes_record(4, classes), json::parse(R"({
+  EXPECT_EQ(details_record(4, details_of(classes)), json::parse(R"({
     "type": "classes", "epoch": 4, "labelled": [3, 2], "predicted": [4, 1], "correct": [3, 1],
     "confusion": [[3, 0], [1, 1]]})"));
   classes.confusion.clear();
-  EXPECT_EQ(classes_record(4, classes).at("confusion"), nullptr);
+  EXPECT_EQ(details_record(4, details_of(classes)).at("confusion"), nullptr);
   classes.labelled.resize(1001);
-  EXPECT_EQ(classes_record(4, classes), nullptr) << "more than anybody reads one by one";
+  EXPECT_EQ(details_of(classes), "") << "more than anybody reads one by one";
 }
 
 TEST(ExchangeRecord, HasHopsAndRows) {
@@ -455,7 +470,7 @@ TEST(FinalTable, TellsScoresSpeedAndMemory) {
               EndsWith("49,000 seeds/s, peak host memory of rank 0 3.0 MiB, of libtorch on "
                        "its GPU 5.0 MiB\n"));
   EXPECT_THAT(final_table(report), Not(HasSubstr("nan")));
-  report.result.valid.roc_auc = 0.875;
+  report.result.valid.values.back().value = 0.875;
   EXPECT_THAT(final_table(report), HasSubstr("0.8750"));
   report.peak_device_bytes = 0;
   EXPECT_THAT(final_table(report), Not(HasSubstr("GPU"))) << "on the cpu";

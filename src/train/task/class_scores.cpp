@@ -1,35 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/train/metrics.hpp"
+#include "task/class_scores.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <nlohmann/json.hpp>
 
-#include "evaluation/roc_auc.hpp"
 #include "strata/util/label_sets.hpp"
+#include "task/roc_auc.hpp"
 
 namespace strata::train {
 
-double Scores::of(Metric metric) const {
-  switch (metric) {
-    case Metric::accuracy:
-      return accuracy;
-    case Metric::macro_f1:
-      return macro_f1;
-    case Metric::roc_auc:
-      break;
-  }
-  return roc_auc;
+Scores no_class_scores() {
+  return {.values = {{.name = "accuracy", .title = "accuracy"},
+                     {.name = "macro_f1", .title = "macro F1"},
+                     {.name = "roc_auc", .title = "ROC AUC"}}};
 }
 
-bool Scores::beats(const Scores& best, Metric metric) const {
-  if (nodes == 0) return true;
-  const double mine = of(metric), other = best.of(metric);
-  return mine > other || (std::isnan(other) && !std::isnan(mine));
+std::string details_of(const ClassCounts& classes) {
+  constexpr std::size_t kMost = 1000;
+  const std::size_t count = classes.labelled.size();
+  if (count > kMost) return {};
+  nlohmann::json confusion = nullptr;
+  if (!classes.confusion.empty()) {
+    confusion = nlohmann::json::array();
+    for (auto row = classes.confusion.begin(); row != classes.confusion.end();) {
+      const auto next = row + static_cast<std::ptrdiff_t>(count);
+      confusion.push_back(std::vector<Count>(row, next));
+      row = next;
+    }
+  }
+  return nlohmann::json{{"type", "classes"},
+                        {"labelled", classes.labelled},
+                        {"predicted", classes.predicted},
+                        {"correct", classes.correct},
+                        {"confusion", std::move(confusion)}}
+      .dump();
 }
 
 /// Scores for ROC curves; none if no curve is wanted.
-struct ScoreBoard::Curves {
+struct ClassScoreBoard::Curves {
   std::vector<ClassScores> classes;
 
   void add(std::size_t c, float score, bool positive) {
@@ -39,12 +49,12 @@ struct ScoreBoard::Curves {
 
 namespace {
 
-std::size_t num_curves(const ScoreOptions& options) {
+std::size_t num_curves(const ClassScoreOptions& options) {
   if (options.multi_label) return options.roc_auc ? static_cast<std::size_t>(options.num_classes) : 0;
   return options.num_classes == 2 ? 1 : 0;
 }
 
-ClassCounts no_counts(const ScoreOptions& options) {
+ClassCounts no_counts(const ClassScoreOptions& options) {
   const auto classes = static_cast<std::size_t>(options.num_classes);
   const bool matrix = !options.multi_label && options.num_classes <= ClassCounts::kMostInMatrix;
   const std::vector<Count> zeros(classes);
@@ -56,21 +66,21 @@ ClassCounts no_counts(const ScoreOptions& options) {
 
 }  // namespace
 
-ScoreBoard::ScoreBoard(const ScoreOptions& options)
+ClassScoreBoard::ClassScoreBoard(const ClassScoreOptions& options)
     : options_(options),
       classes_(no_counts(options)),
       curves_(std::make_unique<Curves>(std::vector<ClassScores>(num_curves(options)))) {}
-ScoreBoard::~ScoreBoard() = default;
+ClassScoreBoard::~ClassScoreBoard() = default;
 
-void ScoreBoard::add_label(std::span<const float> logits, const std::int32_t* words) {
+void ClassScoreBoard::add(std::span<const float> logits, const std::int32_t* words) {
   if (options_.multi_label) {
     if (!is_unlabelled(words, options_.num_classes)) add_set(logits, words);
   } else if (*words >= 0) {
-    add(logits, *words);
+    add_class(logits, *words);
   }
 }
 
-void ScoreBoard::add_set(std::span<const float> logits, const std::int32_t* words) {
+void ClassScoreBoard::add_set(std::span<const float> logits, const std::int32_t* words) {
   double sum = 0;
   for (std::size_t c = 0; c < logits.size(); ++c) {
     const bool wanted = has_class(words, static_cast<Count>(c)), predicted = logits[c] > 0;
@@ -86,7 +96,7 @@ void ScoreBoard::add_set(std::span<const float> logits, const std::int32_t* word
   loss_ += sum / static_cast<double>(logits.size());
 }
 
-void ScoreBoard::add(std::span<const float> logits, std::int32_t label) {
+void ClassScoreBoard::add_class(std::span<const float> logits, std::int32_t label) {
   const auto best = static_cast<std::size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
   const auto wanted = static_cast<std::size_t>(label);
   double sum = 0;
@@ -103,7 +113,7 @@ void ScoreBoard::add(std::span<const float> logits, std::int32_t label) {
   if (options_.num_classes == 2) curves_->add(0, logits[1] - logits[0], label == 1);
 }
 
-Scores ScoreBoard::finish(const ScoreWork& work) {
+Scores ClassScoreBoard::finish(const ScoreWork& work) {
   const comm::Communicator& communicator = *work.communicator;
   std::vector<std::int64_t> counts{nodes_, correct_};
   communicator.all_reduce(std::span(counts));
@@ -111,11 +121,15 @@ Scores ScoreBoard::finish(const ScoreWork& work) {
   std::vector<double> loss{loss_};
   communicator.all_reduce(std::span(loss));
 
-  Scores scores{.nodes = counts[0], .roc_auc = std::numeric_limits<double>::quiet_NaN()};
+  Scores scores = no_class_scores();
+  double &accuracy = scores.values[0].value, &macro_f1 = scores.values[1].value,
+         &roc_auc = scores.values[2].value;
+  scores.nodes = counts[0];
+  roc_auc = std::numeric_limits<double>::quiet_NaN();
   if (scores.nodes == 0) return scores;
   scores.loss = loss[0] / static_cast<double>(scores.nodes);
-  scores.accuracy = static_cast<double>(counts[1]) /
-                    static_cast<double>(scores.nodes * (options_.multi_label ? options_.num_classes : 1));
+  accuracy = static_cast<double>(counts[1]) /
+             static_cast<double>(scores.nodes * (options_.multi_label ? options_.num_classes : 1));
   const auto classes = static_cast<std::size_t>(options_.num_classes);
   double f1_sum = 0;
   int present = 0;
@@ -125,18 +139,18 @@ Scores ScoreBoard::finish(const ScoreWork& work) {
     ++present;
     f1_sum += 2.0 * static_cast<double>(hits) / static_cast<double>(either);
   }
-  scores.macro_f1 = f1_sum / present;
-  scores.roc_auc = mean_area(work);
+  macro_f1 = f1_sum / present;
+  roc_auc = mean_area(work);
   return scores;
 }
 
-void ScoreBoard::add_up_classes(const comm::Communicator& communicator) {
+void ClassScoreBoard::add_up_classes(const comm::Communicator& communicator) {
   for (std::vector<Count>* counts :
        {&classes_.labelled, &classes_.predicted, &classes_.correct, &classes_.confusion})
     if (!counts->empty()) communicator.all_reduce(std::span(*counts));
 }
 
-double ScoreBoard::mean_area(const ScoreWork& work) {
+double ClassScoreBoard::mean_area(const ScoreWork& work) {
   std::vector<ClassScores> classes = std::move(curves_->classes);
   const std::vector<double> areas = areas_under_curves(
       classes, {.communicator = work.communicator, .pool = work.pool, .alive = work.alive});

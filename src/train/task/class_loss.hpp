@@ -5,51 +5,42 @@
 #include <string>
 #include <vector>
 
-#include "step/class_weights.hpp"
 #include "strata/train/choices.hpp"
-#include "strata/util/label_sets.hpp"
+#include "strata/train/task.hpp"
 #include "strata/util/types.hpp"
+#include "task/class_weights.hpp"
 
 namespace strata::train {
 
-struct LossOptions {
+struct ClassLossOptions {
   LossKind kind = LossKind::cross_entropy;
   double label_smoothing = 0;  ///< in [0, 1): the share of a target that is spread over all classes
   std::vector<double> class_weights = {};  ///< one per class; empty: all 1
   bool multi_label = false;                ///< labels are sets of classes (label_sets.hpp); bce only
 };
 
-/// What a step minimises: the sum of the seeds' losses, divided by the number of seeds of all ranks.
-///
 /// Cross entropy for label y with class weights w and smoothing s over C classes, as in
 /// torch.nn.CrossEntropyLoss:
 ///
 ///     (1 - s) w[y] (-log p[y])  +  s / C  sum over c of w[c] (-log p[c])
 ///
 /// bce is the mean over the classes of the binary cross entropies, weighted by w[c]. The target is 1 - s/2
-/// for y (with several labels, for each of them) and s/2 for the other classes. Everything stays on the
-/// device: the host reads no value.
-class Loss {
+/// for y (with several labels, for each of them) and s/2 for the other classes.
+///
+/// A seed is right if its largest logit is that of its label; with several labels per node, its hit is the
+/// share of classes whose logit has the right sign. With one class per node, a negative label means that the
+/// seed has none and does not count. On a GPU, it launches two kernels.
+class ClassLoss final : public Loss {
  public:
   /// Throws InputError for cross entropy with several labels per node, a smoothing outside [0, 1), and
   /// weights that are negative, not finite or not one per class.
-  Loss(const LossOptions& options, Count num_classes, at::Device device);
+  ClassLoss(const ClassLossOptions& options, Count num_classes, at::Device device);
 
-  struct Result {
-    at::Tensor gradient;  ///< [seeds, classes] f32: gradient of sum / total with respect to the logits
-    /// [3] f32: the sum; the number of seeds whose largest logit is that of their label (with several labels
-    /// per node, the sum over the seeds of the share of classes whose logit has the right sign); the number
-    /// of seeds with a label.
-    at::Tensor outcome;
-  };
-  /// logits [seeds, classes] f32. labels [seeds, label_words()] i32; with one class per node, a negative
-  /// label means that the seed has none and does not count. total [] f32 on the device: the seeds of all
-  /// ranks. On a GPU it launches two kernels on libtorch's current stream.
-  Result operator()(const at::Tensor& logits, const at::Tensor& labels, const at::Tensor& total) const;
-  Count label_words() const { return options_.multi_label ? label_set_words(classes_.size(0)) : 1; }
+  Result operator()(const at::Tensor& logits, const at::Tensor& labels,
+                    const at::Tensor& total) const override;
 
  private:
-  LossOptions options_;
+  ClassLossOptions options_;
   at::Tensor weights_;  ///< [classes] f32, or undefined
   at::Tensor classes_;  ///< [classes] i64: 0, 1, ...
 };

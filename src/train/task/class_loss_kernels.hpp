@@ -8,8 +8,8 @@ struct CUstream_st;
 
 namespace strata::train {
 
-/// The loss of a batch and its gradient, as loss.hpp defines them.
-struct LossTask {
+/// The loss of a batch and its gradient, as class_loss.hpp defines them.
+struct ClassLossBatch {
   Count rows = 0, classes = 0;
   bool bce = false;
   float smoothing = 0;
@@ -24,6 +24,6 @@ struct LossTask {
   static constexpr int kOutcomes = 3;
 };
 
-void loss_cuda(const LossTask& task, CUstream_st* stream);
+void class_loss_cuda(const ClassLossBatch& batch, CUstream_st* stream);
 
 }  // namespace strata::train

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "step/loss.hpp"
+#include "task/class_loss.hpp"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
@@ -20,13 +20,13 @@
 #include <algorithm>
 #include <cmath>
 
-#include "step/loss_kernels.hpp"
 #include "strata/util/error.hpp"
+#include "task/class_loss_kernels.hpp"
 
 namespace strata::train {
 namespace {
 
-void check(const LossOptions& options, Count num_classes) {
+void check(const ClassLossOptions& options, Count num_classes) {
   if (options.multi_label && options.kind != LossKind::bce)
     throw InputError(
         "--loss cross-entropy needs one class per node, but nodes of this graph may have several",
@@ -83,7 +83,8 @@ struct SumAndGradient {
   at::Tensor sum, gradient;
 };
 
-SumAndGradient cross_entropy(const Targets& targets, const at::Tensor& logits, const LossOptions& options) {
+SumAndGradient cross_entropy(const Targets& targets, const at::Tensor& logits,
+                             const ClassLossOptions& options) {
   const double share = options.label_smoothing / static_cast<double>(logits.size(1));
   const at::Tensor wanted = targets.is_label.mul(1 - options.label_smoothing).add(share).mul(targets.weights);
   const at::Tensor log_p = at::log_softmax(logits, 1);
@@ -92,7 +93,7 @@ SumAndGradient cross_entropy(const Targets& targets, const at::Tensor& logits, c
 }
 
 SumAndGradient binary_cross_entropy(const Targets& targets, const at::Tensor& logits,
-                                    const LossOptions& options) {
+                                    const ClassLossOptions& options) {
   const at::Tensor wanted =
       targets.is_label.mul(1 - options.label_smoothing).add(options.label_smoothing / 2);
   const at::Tensor weights = targets.weights.div(static_cast<double>(logits.size(1)));
@@ -101,39 +102,40 @@ SumAndGradient binary_cross_entropy(const Targets& targets, const at::Tensor& lo
 }
 
 #if STRATA_WITH_CUDA
-Loss::Result on_gpu(const LossOptions& options, const at::Tensor& weights, const at::Tensor& logits,
+Loss::Result on_gpu(const ClassLossOptions& options, const at::Tensor& weights, const at::Tensor& logits,
                     const at::Tensor& labels, const at::Tensor& total) {
   const at::Tensor rows = logits.contiguous(), gradient = at::empty_like(rows);
-  const at::Tensor row_outcomes = at::empty({rows.size(0), LossTask::kOutcomes}, rows.options());
-  const at::Tensor outcome = at::empty({LossTask::kOutcomes}, rows.options());
-  loss_cuda({.rows = rows.size(0),
-             .classes = rows.size(1),
-             .bce = options.kind == LossKind::bce,
-             .smoothing = static_cast<float>(options.label_smoothing),
-             .weights = weights.defined() ? weights.const_data_ptr<float>() : nullptr,
-             .logits = rows.const_data_ptr<float>(),
-             .multi_label = options.multi_label,
-             .labels = labels.const_data_ptr<std::int32_t>(),
-             .total = total.const_data_ptr<float>(),
-             .gradient = gradient.mutable_data_ptr<float>(),
-             .row_outcomes = row_outcomes.mutable_data_ptr<float>(),
-             .outcome = outcome.mutable_data_ptr<float>()},
-            c10::cuda::getCurrentCUDAStream(logits.get_device()).stream());
+  const at::Tensor row_outcomes = at::empty({rows.size(0), ClassLossBatch::kOutcomes}, rows.options());
+  const at::Tensor outcome = at::empty({ClassLossBatch::kOutcomes}, rows.options());
+  class_loss_cuda({.rows = rows.size(0),
+                   .classes = rows.size(1),
+                   .bce = options.kind == LossKind::bce,
+                   .smoothing = static_cast<float>(options.label_smoothing),
+                   .weights = weights.defined() ? weights.const_data_ptr<float>() : nullptr,
+                   .logits = rows.const_data_ptr<float>(),
+                   .multi_label = options.multi_label,
+                   .labels = labels.const_data_ptr<std::int32_t>(),
+                   .total = total.const_data_ptr<float>(),
+                   .gradient = gradient.mutable_data_ptr<float>(),
+                   .row_outcomes = row_outcomes.mutable_data_ptr<float>(),
+                   .outcome = outcome.mutable_data_ptr<float>()},
+                  c10::cuda::getCurrentCUDAStream(logits.get_device()).stream());
   return {.gradient = gradient, .outcome = outcome};
 }
 #endif
 
 }  // namespace
 
-Loss::Loss(const LossOptions& options, Count num_classes, at::Device device) : options_(options) {
+ClassLoss::ClassLoss(const ClassLossOptions& options, Count num_classes, at::Device device)
+    : options_(options) {
   check(options, num_classes);
   classes_ = at::arange(num_classes, at::TensorOptions().dtype(at::kLong).device(device));
   if (!options.class_weights.empty())
     weights_ = at::tensor(at::ArrayRef<double>(options.class_weights)).to(device, at::kFloat);
 }
 
-Loss::Result Loss::operator()(const at::Tensor& logits, const at::Tensor& labels,
-                              const at::Tensor& total) const {
+Loss::Result ClassLoss::operator()(const at::Tensor& logits, const at::Tensor& labels,
+                                   const at::Tensor& total) const {
   const at::NoGradGuard no_grad;
 #if STRATA_WITH_CUDA
   if (logits.is_cuda()) return on_gpu(options_, weights_, logits, labels, total);

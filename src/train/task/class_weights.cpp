@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "step/class_weights.hpp"
+#include "task/class_weights.hpp"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "evaluation/roc_auc.hpp"
+#include "task/roc_auc.hpp"
 
 #include <algorithm>
 #include <atomic>

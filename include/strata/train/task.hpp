@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "strata/comm/communicator.hpp"
+#include "strata/comm/ranks.hpp"
+#include "strata/store/machine_graph.hpp"
+#include "strata/train/pipeline.hpp"
+#include "strata/train/scores.hpp"
+#include "strata/util/thread_pool.hpp"
+#include "strata/util/types.hpp"
+
+namespace strata::train {
+
+struct TrainConfig;
+
+/// What a step minimizes: the sum of the seeds' losses, divided by the number of seeds of all ranks.
+class Loss {
+ public:
+  virtual ~Loss() = default;
+  struct Result {
+    at::Tensor gradient;  ///< [seeds, output_cols] f32: gradient of sum / total with respect to the outputs
+    /// [3] f32: the sum of the losses; the sum of the seeds' hits, 1 for a seed that is right and 0 for one
+    /// that is wrong; the number of seeds with a target.
+    at::Tensor outcome;
+  };
+  /// outputs [seeds, output_cols] f32; targets [seeds, words of a target] i32, some of which may be missing;
+  /// total [] f32, all on the loss's device. Everything stays there: the host reads no value. On a GPU, it is
+  /// recorded as a part of the step, on libtorch's current stream.
+  virtual Result operator()(const at::Tensor& outputs, const at::Tensor& targets,
+                            const at::Tensor& total) const = 0;
+};
+
+/// What ScoreBoard::finish() needs to add up the scores of all ranks.
+struct ScoreWork {
+  const comm::Communicator* communicator = nullptr;
+  ThreadPool* pool = nullptr;
+  std::function<void()> alive = [] {};  ///< called after every piece of work, for watchdogs
+};
+
+/// Collects the predictions of one split on this rank; finish() adds up those of all ranks.
+class ScoreBoard {
+ public:
+  virtual ~ScoreBoard() = default;
+  /// Adds a node: what the model computed for it, and the words of its target. Does nothing where the target
+  /// is missing.
+  virtual void add(std::span<const float> outputs, const std::int32_t* target) = 0;
+  /// The scores over all ranks. Call it only once, because it consumes the predictions. Collective; the
+  /// result is the same on all ranks.
+  virtual Scores finish(const ScoreWork& work) = 0;
+  /// What else there is to say of these predictions, as a JSON object for metrics.jsonl; empty: nothing.
+  /// After finish().
+  virtual std::string details() const { return {}; }
+};
+
+/// What a graph has for a task to learn from.
+struct TaskInput {
+  std::string graph;  ///< as the user named it
+  Count num_classes = 0, num_train = 0, num_valid = 0;
+  bool multi_label = false;
+};
+
+/// What a run learns: where the targets of its seeds come from, how wide a model's output is, what a step
+/// minimizes and what a model is scored by. Derive from it for a task of your own, and give it to train().
+/// All calls give the same on every rank.
+class Task {
+ public:
+  virtual ~Task() = default;
+  /// Throws InputError for a graph that it cannot learn from. Called before anything large is read.
+  virtual void require(const TaskInput& input) const = 0;
+  virtual Count output_cols(const graph::Manifest& manifest) const = 0;
+  /// The targets of this machine's nodes. What they view lives as long as the graph, or the task.
+  virtual SeedTargets targets(const store::MachineGraph& graph) const = 0;
+  /// Collective over `ranks`.
+  virtual std::unique_ptr<Loss> make_loss(const store::MachineGraph& graph,
+                                          const comm::Ranks& ranks) const = 0;
+  /// `outputs`: columns of the model's output.
+  virtual std::unique_ptr<ScoreBoard> make_board(const graph::Manifest& manifest, Count outputs) const = 0;
+  /// The scores that its boards give, all 0.
+  virtual Scores no_scores() const = 0;
+  /// The name of the score that the best epoch is chosen by.
+  virtual std::string metric() const = 0;
+};
+
+/// The class of a node, or its set of classes: what a graph's labels say. The config, which outlives it,
+/// names the loss and the metric; the scores are accuracy, macro_f1 and roc_auc.
+std::unique_ptr<Task> make_node_classes(const TrainConfig& config);
+
+}  // namespace strata::train

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <string>
+
+#include "strata/comm/ranks.hpp"
+#include "strata/store/machine_graph.hpp"
+#include "strata/train/pipeline.hpp"
+
+namespace strata::train {
+
+/// Numbers of nodes of each split that have no target, over all machines. Training and scores leave them out.
+struct MissingTargets {
+  Count train = 0, valid = 0, test = 0;
+};
+
+/// Collective over `ranks`; the same on every rank.
+MissingTargets count_missing(const SeedTargets& targets, const store::MachineGraph& graph,
+                             const comm::Ranks& ranks);
+
+/// A sentence for people; empty where every node of the splits has a target.
+std::string describe(const MissingTargets& missing, const graph::Manifest& manifest);
+
+}  // namespace strata::train

@@ -23,7 +23,6 @@ constexpr Count kRows = graph::kMostBlockRows;  // read at once
 constexpr Count kEdges = Count{1} << 16;        // read at once
 constexpr Count kPieceBytes = Count{1} << 20;   // of labels or features per read
 constexpr Count kThreadBytes = Count{4} << 20;  // of all such pieces of a thread
-constexpr const char* kIndices = "/edges/node__to__node/indices";
 
 /// The state of reading the structure of one part, and what was found so far.
 struct StructureWalk {
@@ -81,7 +80,7 @@ class ContentsCheck {
   }
 
  private:
-  void report(int part, const char* dataset, std::string message) {
+  void report(int part, const std::string& dataset, std::string message) {
     const std::scoped_lock lock{mutex_};
     problems_.push_back(
         {part < 0 ? graph::kManifestFile : record_.parts[at(part)].file, dataset, std::move(message)});
@@ -108,7 +107,7 @@ class ContentsCheck {
       const bool fits = original >= 0 && at(original) < seen.size() && !seen[at(original)];
       if (!fits) {
         const int part = manifest_.book.part_of(static_cast<NodeId>(id));
-        return report(part, "/nodes/node/original_id",
+        return report(part, nodes_ + "original_id",
                       fmt::format("{} of row {} is out of range or occurs twice", original,
                                   manifest_.book.local_of(static_cast<NodeId>(id))));
       }
@@ -132,7 +131,7 @@ class ContentsCheck {
     const bool ends = first + rows == walk.reader.num_inner();
     if (indptr.front() != walk.edges || indptr.back() > walk.reader.num_edges() ||
         (ends && indptr.back() != walk.reader.num_edges()) || !std::ranges::is_sorted(indptr)) {
-      report(walk.part, "/edges/node__to__node/indptr", "does not rise from 0 to the number of edges");
+      report(walk.part, edges_ + "indptr", "does not rise from 0 to the number of edges");
       return false;
     }
     walk.row = first;
@@ -150,13 +149,13 @@ class ContentsCheck {
     const NodeId num_nodes = manifest_.book.num_nodes();
     const auto bad = std::ranges::find_if(walk.indices, [&](NodeId u) { return u < 0 || u >= num_nodes; });
     if (bad != walk.indices.end()) {
-      report(walk.part, kIndices,
+      report(walk.part, edges_ + "indices",
              fmt::format("{} at {} is out of range [0, {})", *bad, walk.edges + (bad - walk.indices.begin()),
                          num_nodes));
       return false;
     }
     if (std::ranges::any_of(walk.edge_ids, [](EdgeId e) { return e < 0; }))
-      report_once(walk, walk.negative_id, "/edges/node__to__node/edge_id", "holds a negative id");
+      report_once(walk, walk.negative_id, edges_ + "edge_id", "holds a negative id");
     check_weights(walk);
     progress_.advance(count);
     for (std::size_t e = 0; e < walk.indices.size(); ++e) {
@@ -166,7 +165,8 @@ class ContentsCheck {
     return true;
   }
 
-  void report_once(const StructureWalk& walk, bool& reported, const char* dataset, std::string message) {
+  void report_once(const StructureWalk& walk, bool& reported, const std::string& dataset,
+                   std::string message) {
     if (!std::exchange(reported, true)) report(walk.part, dataset, std::move(message));
   }
 
@@ -177,7 +177,7 @@ class ContentsCheck {
     const auto bad = std::ranges::find_if_not(walk.weights, graph::is_edge_weight);
     if (bad == walk.weights.end()) return;
     report_once(
-        walk, walk.bad_weight, "/edges/node__to__node/weight",
+        walk, walk.bad_weight, edges_ + "weight",
         fmt::format("{} at {} is negative or not finite", *bad, walk.edges + (bad - walk.weights.begin())));
   }
 
@@ -192,7 +192,7 @@ class ContentsCheck {
     std::atomic_ref{heat_[u]}.fetch_add(1, std::memory_order_relaxed);
     const StructureWalk::Entry here{original_ids_[u], walk.edge_ids[e]};
     if (!begins_list && walk.before > here) {
-      report_once(walk, walk.unordered, kIndices,
+      report_once(walk, walk.unordered, edges_ + "indices",
                   fmt::format("the list of row {} is not in the order of original ids", walk.row));
     }
     walk.before = here;
@@ -218,7 +218,7 @@ class ContentsCheck {
       for (NodeId id = offsets[at(part)] + 1; id < offsets[at(part) + 1]; ++id) {
         const Count before = heat_[at(id - 1)], here = heat_[at(id)];
         if (before > here || (before == here && original_ids_[at(id - 1)] < original_ids_[at(id)])) continue;
-        report(part, "/nodes/node/original_id",
+        report(part, nodes_ + "original_id",
                fmt::format("row {} is hotter than the row before it", id - offsets[at(part)]));
         break;
       }
@@ -240,11 +240,11 @@ class ContentsCheck {
   bool check_label(int part, Count row, const std::int32_t* label) {
     const Count classes = manifest_.num_classes;
     if (manifest_.multi_label && !is_label_set(label, classes)) {
-      report(part, "/nodes/node/label", fmt::format("row {} is no set of {} classes", row, classes));
+      report(part, nodes_ + "label", fmt::format("row {} is no set of {} classes", row, classes));
       return false;
     }
     if (!manifest_.multi_label && (*label < -1 || *label >= classes)) {
-      report(part, "/nodes/node/label",
+      report(part, nodes_ + "label",
              fmt::format("{} of row {} is out of range [-1, {})", *label, row, classes));
       return false;
     }
@@ -281,13 +281,12 @@ class ContentsCheck {
       if (const RowCode& code = manifest_.feature_code) {
         for (Count r = 0; r < count; ++r)
           if (!code.is_finite(rows.data() + at(r) * row_bytes))
-            return report(part, "/nodes/node/feat",
-                          fmt::format("the scale of row {} is not finite", first + r));
+            return report(part, nodes_ + "feat", fmt::format("the scale of row {} is not finite", first + r));
         continue;
       }
       for (Count i = 0; i < count * manifest_.feature_cols; ++i) {
         if (finite(rows.data(), i)) continue;
-        return report(part, "/nodes/node/feat",
+        return report(part, nodes_ + "feat",
                       fmt::format("row {}, column {} is not finite", first + i / manifest_.feature_cols,
                                   i % manifest_.feature_cols));
       }
@@ -298,9 +297,7 @@ class ContentsCheck {
   /// node is in two splits.
   void check_split(PartReader::Split split) {
     const bool train = split == PartReader::Split::train, valid = split == PartReader::Split::valid;
-    const char* name = train   ? "/nodes/node/split/train"
-                       : valid ? "/nodes/node/split/valid"
-                               : "/nodes/node/split/test";
+    const std::string name = nodes_ + "split/" + (train ? "train" : valid ? "valid" : "test");
     const Count size = train ? manifest_.num_train : valid ? manifest_.num_valid : manifest_.num_test;
     std::vector<NodeId> by_rank(at(size), -1);
     in_a_split_.resize(original_ids_.size());
@@ -356,6 +353,7 @@ class ContentsCheck {
   const std::filesystem::path& directory_;
   const graph::PartitionRecord& record_;
   const graph::Manifest& manifest_;
+  const std::string nodes_ = manifest_.nodes_path(), edges_ = manifest_.edges_path();  ///< of datasets
   ThreadPool& pool_;
   std::mutex mutex_;
   std::vector<Problem> problems_;

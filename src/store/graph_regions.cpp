@@ -61,16 +61,16 @@ GraphView GraphRegions::own_nodes_of(GraphView lists) const {
 GraphView GraphRegions::lists_view() const {
   IdSpan original = original_ids.view();
   original.size = sizes.num_nodes;
-  return {.device = {},
-          .num_nodes = sizes.num_nodes,
-          .first_node = sizes.first_list(),
-          .num_local = sizes.num_lists(),
-          .indptr = indptr.data(),
-          .indices = indices.view(),
-          .edge_ids = {.data = edge_ids.data(), .size = edge_ids.size(), .wide = true},
-          .weights = weights.size() > 0 ? weights.data() : nullptr,
-          .original_ids = original,
-          .in_degrees = in_degrees.size() > 0 ? in_degrees.data() : nullptr};
+  return {{.device = {},
+           .num_nodes = sizes.num_nodes,
+           .first_node = sizes.first_list(),
+           .num_local = sizes.num_lists(),
+           .original_ids = original,
+           .in_degrees = in_degrees.size() > 0 ? in_degrees.data() : nullptr},
+          {.indptr = indptr.data(),
+           .indices = indices.view(),
+           .edge_ids = {.data = edge_ids.data(), .size = edge_ids.size(), .wide = true},
+           .weights = weights.size() > 0 ? weights.data() : nullptr}};
 }
 
 }  // namespace strata::store

@@ -93,15 +93,15 @@ HugeHub::HugeHub(Device device) {
   weights_ = std::make_unique<Repeated>(weights, num_edges, device);
   indptr_ = on_device(indptr, device);
   original_ids_ = on_device(original_ids, device);
-  view_ = {.device = device,
-           .num_nodes = kNodes,
-           .first_node = 0,
-           .num_local = kNodes,
-           .indptr = indptr_.data(),
-           .indices = {indices_->as<std::int32_t>(), num_edges, false},
-           .edge_ids = {edge_ids_->as<EdgeId>(), num_edges, true},
-           .weights = weights_->as<float>(),
-           .original_ids = {original_ids_.data(), kNodes, false}};
+  view_ = {{.device = device,
+            .num_nodes = kNodes,
+            .first_node = 0,
+            .num_local = kNodes,
+            .original_ids = {original_ids_.data(), kNodes, false}},
+           {.indptr = indptr_.data(),
+            .indices = {indices_->as<std::int32_t>(), num_edges, false},
+            .edge_ids = {edge_ids_->as<EdgeId>(), num_edges, true},
+            .weights = weights_->as<float>()}};
 }
 
 ShiftedGraph::ShiftedGraph(NodeId shift, Device device) {
@@ -125,15 +125,15 @@ ShiftedGraph::ShiftedGraph(NodeId shift, Device device) {
   indices_ = on_device(indices, device);
   edge_ids_ = on_device(edge_ids, device);
   weights_ = on_device(weights, device);
-  view_ = {.device = device,
-           .num_nodes = num_nodes,
-           .first_node = shift,
-           .num_local = kNodes,
-           .indptr = indptr_.data(),
-           .indices = {indices_.data(), num_edges, true},
-           .edge_ids = {edge_ids_.data(), num_edges, true},
-           .weights = weights_.data(),
-           .original_ids = {original_ids_->as<std::int64_t>(), num_nodes, true}};
+  view_ = {{.device = device,
+            .num_nodes = num_nodes,
+            .first_node = shift,
+            .num_local = kNodes,
+            .original_ids = {original_ids_->as<std::int64_t>(), num_nodes, true}},
+           {.indptr = indptr_.data(),
+            .indices = {indices_.data(), num_edges, true},
+            .edge_ids = {edge_ids_.data(), num_edges, true},
+            .weights = weights_.data()}};
 }
 
 }  // namespace strata::test

@@ -12,7 +12,7 @@ namespace {
 using namespace sampling;
 
 std::uint64_t key_of(const Choice& c) {
-  return node_key(c.key, RandomUse::sample, c.hop, c.graph.original_ids[at(c.node)]);
+  return node_key(c.key, RandomUse::sample, c.hop, c.graph.original_ids[at(c.node)], c.graph.relation);
 }
 
 std::vector<float> weights_of(const Choice& c) {

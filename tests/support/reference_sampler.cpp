@@ -274,22 +274,21 @@ ViewOwner::ViewOwner(const PlainGraph& graph, const ViewOptions& options) : opti
   const auto edges = [&](const std::vector<std::int64_t>& values, store::CachedEntries& strata) {
     return keep_entry_ids(std::span(values).subspan(at(first_edge), at(last_edge - first_edge)), strata);
   };
-  view_ = {
-      .device = options.device,
-      .num_nodes = graph.num_nodes(),
-      .first_node = options.first,
-      .num_local = last - options.first,
-      .indptr = keep_indptr(indptr, copies.indptr),
-      .indices = edges(graph.indices, copies.indices),
-      .edge_ids = edges(graph.edge_ids, copies.edge_ids),
-      .weights =
-          graph.weights.empty()
-              ? nullptr
-              : keep_entries(
-                    std::span<const float>(graph.weights).subspan(at(first_edge), at(last_edge - first_edge)),
-                    copies.weights),
-      .original_ids = keep_ids(graph.original_ids, options.wide),
-      .in_degrees = keep(std::span<const std::int32_t>(degrees))};
+  view_ = {{.device = options.device,
+            .num_nodes = graph.num_nodes(),
+            .first_node = options.first,
+            .num_local = last - options.first,
+            .original_ids = keep_ids(graph.original_ids, options.wide),
+            .in_degrees = keep(std::span<const std::int32_t>(degrees))},
+           {.indptr = keep_indptr(indptr, copies.indptr),
+            .indices = edges(graph.indices, copies.indices),
+            .edge_ids = edges(graph.edge_ids, copies.edge_ids),
+            .weights = graph.weights.empty()
+                           ? nullptr
+                           : keep_entries(std::span<const float>(graph.weights)
+                                              .subspan(at(first_edge), at(last_edge - first_edge)),
+                                          copies.weights)}};
+  view_.number = graph.relation;
   view_.copies = copies;
 }
 
@@ -383,7 +382,8 @@ void add_sorted_inputs(PlainBlock& input) {
 }
 
 std::vector<Count> reference_positions(const Choice& c, const sampling::SamplerOptions& options) {
-  const auto bits = node_key(c.key, RandomUse::sample, c.hop, c.graph.original_ids[at(c.node)]);
+  const auto bits =
+      node_key(c.key, RandomUse::sample, c.hop, c.graph.original_ids[at(c.node)], c.graph.relation);
   const bool plain = options.method == sampling::Method::uniform && !options.replace;
   if (plain || c.fanout < 0) return chosen_positions(c.graph.degree(c.node), c.fanout, bits);
   if (options.method == sampling::Method::uniform) return replacing_positions(c);

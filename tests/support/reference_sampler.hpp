@@ -20,6 +20,7 @@ struct PlainGraph {
   std::vector<EdgeId> edge_ids;
   std::vector<float> weights;
   std::vector<NodeId> original_ids;
+  std::uint16_t relation = 0;  ///< store::Relation::number
 
   Count num_nodes() const { return static_cast<Count>(original_ids.size()); }
   Count degree(NodeId v) const {

@@ -48,21 +48,22 @@ STRATA_HOST_DEVICE inline Philox4 philox(Philox4 counter, std::uint64_t key) {
   return counter;
 }
 
-/// Four keyed words for (batch, use, layer, node). `node` is an ORIGINAL id; `layer` counts hops from the
-/// seeds, below 256.
+/// Four keyed words for (batch, use, layer, node, relation). `node` is an ORIGINAL id; `layer` counts hops
+/// from the seeds, below 256; `relation` is the number of a relation, 0 in a graph of one.
 STRATA_HOST_DEVICE inline Philox4 keyed_words(const BatchKey& batch, RandomUse use, std::uint32_t layer,
-                                              std::int64_t node) {
+                                              std::int64_t node, std::uint16_t relation = 0) {
   const std::uint64_t id = static_cast<std::uint64_t>(node);
-  const std::uint64_t key =
-      batch.seed ^ (static_cast<std::uint64_t>(use) << 56) ^ (static_cast<std::uint64_t>(layer) << 48);
+  const std::uint64_t key = batch.seed ^ (static_cast<std::uint64_t>(use) << 56) ^
+                            (static_cast<std::uint64_t>(layer) << 48) ^
+                            (static_cast<std::uint64_t>(relation) << 32);
   return philox(
       {{static_cast<std::uint32_t>(id), static_cast<std::uint32_t>(id >> 32), batch.step, batch.epoch}}, key);
 }
 
 /// The 64-bit key of a node's bijective shuffle.
 STRATA_HOST_DEVICE inline std::uint64_t node_key(const BatchKey& batch, RandomUse use, std::uint32_t layer,
-                                                 std::int64_t node) {
-  const Philox4 w = keyed_words(batch, use, layer, node);
+                                                 std::int64_t node, std::uint16_t relation = 0) {
+  const Philox4 w = keyed_words(batch, use, layer, node, relation);
   return (static_cast<std::uint64_t>(w.word[1]) << 32) | w.word[0];
 }
 

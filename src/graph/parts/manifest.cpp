@@ -307,6 +307,13 @@ void check_parts(const PartitionRecord& record, const std::filesystem::path& sou
 
 }  // namespace
 
+std::string Manifest::nodes_path(std::size_t type) const { return "/nodes/" + node_types[type] + "/"; }
+
+std::string Manifest::edges_path(std::size_t relation) const {
+  const EdgeType& edges = edge_types[relation];
+  return "/edges/" + edges.source + "__" + edges.name + "__" + edges.destination + "/";
+}
+
 Count Manifest::feature_row_bytes() const {
   return feature_code ? feature_code.row_bytes() : feature_cols * static_cast<Count>(size_of(feature_dtype));
 }

@@ -8,9 +8,6 @@
 namespace strata::graph {
 namespace {
 
-const std::string kNode = "/nodes/node/";
-const std::string kEdge = "/edges/node__to__node/";
-
 /// Rows per block: long enough that hashes take little room and time; short enough that a block stays in the
 /// cache while it is hashed, and can be read for a few rows.
 Count block_rows_of(Count row_bytes) {
@@ -55,26 +52,27 @@ SplitFields fields_of(PartReader::Split split) {
 PartLayout::PartLayout(const Manifest& manifest, const PartShape& shape)
     : extents(static_cast<std::size_t>(Field::count)) {
   const Count inner = inner_nodes(manifest, shape.part);
+  const std::string nodes = manifest.nodes_path(), edges = manifest.edges_path();
   auto& self = *this;
-  self[Field::indptr] = {kEdge + "indptr", "i64", {inner + 1}};
-  self[Field::indices] = {kEdge + "indices", "i64", {shape.num_edges}};
-  self[Field::edge_ids] = {kEdge + "edge_id", "i64", {shape.num_edges}};
-  self[Field::weights] = {kEdge + "weight", "f32", {}};
+  self[Field::indptr] = {edges + "indptr", "i64", {inner + 1}};
+  self[Field::indices] = {edges + "indices", "i64", {shape.num_edges}};
+  self[Field::edge_ids] = {edges + "edge_id", "i64", {shape.num_edges}};
+  self[Field::weights] = {edges + "weight", "f32", {}};
   if (manifest.has_edge_weights) self[Field::weights].shape = {shape.num_edges};
-  self[Field::original_ids] = {kNode + "original_id", "i64", {inner}};
-  self[Field::labels] = {kNode + "label", "i32", {}};
+  self[Field::original_ids] = {nodes + "original_id", "i64", {inner}};
+  self[Field::labels] = {nodes + "label", "i32", {}};
   if (manifest.has_labels) self[Field::labels].shape = {inner};
   if (manifest.has_labels && manifest.multi_label)
     self[Field::labels].shape = {inner, manifest.label_words()};
-  self[Field::clusters] = {kNode + "cluster", "i32", {}};
+  self[Field::clusters] = {nodes + "cluster", "i32", {}};
   if (manifest.num_clusters > 0) self[Field::clusters].shape = {inner};
-  self[Field::features] = {kNode + "feat", std::string(name_of(manifest.feature_dtype)), {}};
+  self[Field::features] = {nodes + "feat", std::string(name_of(manifest.feature_dtype)), {}};
   if (manifest.feature_cols > 0)
     self[Field::features].shape = {
         inner, manifest.feature_code ? manifest.feature_code.row_bytes() : manifest.feature_cols};
   const auto add_split = [&](Field row, Field rank, const std::string& name, Count size) {
-    self[row] = {kNode + "split/" + name + "/row", "i64", {size}};
-    self[rank] = {kNode + "split/" + name + "/rank", "i64", {size}};
+    self[row] = {nodes + "split/" + name + "/row", "i64", {size}};
+    self[rank] = {nodes + "split/" + name + "/rank", "i64", {size}};
   };
   add_split(Field::train_row, Field::train_rank, "train", shape.num_train);
   add_split(Field::valid_row, Field::valid_rank, "valid", shape.num_valid);

@@ -109,8 +109,8 @@ class ListChooser final : public PickChooser<Id> {
 struct NoSettings {};
 
 /// The key of a node's random choices.
-inline std::uint64_t choice_key(const PickQuery& query, const NeighborRange& range) {
-  return node_key(query.key, RandomUse::sample, query.hop, range.original_id);
+inline std::uint64_t choice_key(const PickQuery& query, const NeighborRange& range, std::uint16_t relation) {
+  return node_key(query.key, RandomUse::sample, query.hop, range.original_id, relation);
 }
 
 /// Prefetches the first cache lines of a list; the hardware prefetches the others.

@@ -112,6 +112,7 @@ struct DeviceLists : DeviceListCopies<kDivided> {
   static constexpr bool divided = kDivided;
   NodeId first_node = 0;
   Count num_local = 0;
+  std::uint16_t relation = 0;
   DeviceArray<Count, kDivided> indptr;
   DeviceIds<kDivided> indices, edge_ids;
   DeviceIds<false> original_ids;
@@ -121,6 +122,7 @@ struct DeviceLists : DeviceListCopies<kDivided> {
       : DeviceListCopies<kDivided>(view.copies.lists),
         first_node(view.first_node),
         num_local(view.num_local),
+        relation(view.number),
         indptr(view.indptr, view.copies.indptr),
         indices(view.indices, view.copies.indices),
         edge_ids(view.edge_ids, view.copies.edge_ids),
@@ -135,7 +137,7 @@ struct DeviceLists : DeviceListCopies<kDivided> {
     return {.begin = this->position(indptr, local, begin), .degree = end - begin, .key = 0};
   }
   __device__ std::uint64_t choice_key(NodeId node, const DeviceQuery& query) const {
-    return node_key(*query.key, RandomUse::sample, query.hop, original_ids[node]);
+    return node_key(*query.key, RandomUse::sample, query.hop, original_ids[node], relation);
   }
 };
 

@@ -31,6 +31,7 @@ template <typename In, typename Edge>
 struct TypedLists {
   const In* indices;
   const Edge* edge_ids;
+  std::uint16_t relation;
 };
 
 /// Chooses the picks of some consecutive nodes of a query. First the positions of a batch of nodes are
@@ -67,7 +68,7 @@ class PieceChooser {
     return Subset::admits(range.degree, query_.fanout) ? Choice::subset : Choice::one_by_one;
   }
   std::uint64_t key_of(const NeighborRange& range) const {
-    return node_key(query_.key, RandomUse::sample, query_.hop, range.original_id);
+    return node_key(query_.key, RandomUse::sample, query_.hop, range.original_id, lists_.relation);
   }
 
   void locate(const NeighborRange& range, std::uint32_t* positions) {
@@ -144,7 +145,7 @@ class UniformChooser final : public PickChooser<Id> {
       view_.edge_ids.visit([&](const auto* edge_ids) {
         using In = std::remove_cvref_t<decltype(*indices)>;
         using Edge = std::remove_cvref_t<decltype(*edge_ids)>;
-        const TypedLists<In, Edge> lists{indices, edge_ids};
+        const TypedLists<In, Edge> lists{indices, edge_ids, view_.number};
         pool_.parallel_for(static_cast<Count>(query.nodes.size()), kNodesPerPiece,
                            [&](Count begin, Count end) {
                              PieceChooser<Id, In, Edge>(lists, query, plan, out).run(begin, end);

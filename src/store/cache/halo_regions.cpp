@@ -34,15 +34,15 @@ HaloRegions read_halo(const HaloTask& task, HaloNodes& nodes) {
     halo.lists.index = NodeIndex(lists, sizes.num_nodes);
   });
   IdSpan original_ids = task.regions.original_ids.view();
-  halo.lists.view = {.device = {},
-                     .num_nodes = sizes.num_nodes,
-                     .first_node = sizes.num_nodes,
-                     .num_local = num_lists,
-                     .indptr = halo.indptr.data(),
-                     .indices = halo.indices.view(),
-                     .edge_ids = {.data = halo.edge_ids.data(), .size = halo.edge_ids.size(), .wide = true},
-                     .weights = sizes.weights ? halo.weights.data() : nullptr,
-                     .original_ids = original_ids};
+  halo.lists.view = {{.device = {},
+                      .num_nodes = sizes.num_nodes,
+                      .first_node = sizes.num_nodes,
+                      .num_local = num_lists,
+                      .original_ids = original_ids},
+                     {.indptr = halo.indptr.data(),
+                      .indices = halo.indices.view(),
+                      .edge_ids = {.data = halo.edge_ids.data(), .size = halo.edge_ids.size(), .wide = true},
+                      .weights = sizes.weights ? halo.weights.data() : nullptr}};
   return halo;
 }
 

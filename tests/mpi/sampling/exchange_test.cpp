@@ -72,15 +72,15 @@ class Halo {
     const void* indices = wide ? static_cast<const void*>(wide_.data()) : narrow_.data();
     lists_.index = store::NodeIndex(nodes_, graph.num_nodes());
     lists_.view = {
-        .device = {},
-        .num_nodes = graph.num_nodes(),
-        .first_node = graph.num_nodes(),
-        .num_local = std::ssize(nodes_),
-        .indptr = indptr_.data(),
-        .indices = {.data = indices, .size = std::ssize(wide_), .wide = wide},
-        .edge_ids = {.data = edge_ids_.data(), .size = std::ssize(edge_ids_), .wide = true},
-        .weights = weights_.empty() ? nullptr : weights_.data(),
-        .original_ids = {.data = original_ids_.data(), .size = std::ssize(original_ids_), .wide = true}};
+        {.device = {},
+         .num_nodes = graph.num_nodes(),
+         .first_node = graph.num_nodes(),
+         .num_local = std::ssize(nodes_),
+         .original_ids = {.data = original_ids_.data(), .size = std::ssize(original_ids_), .wide = true}},
+        {.indptr = indptr_.data(),
+         .indices = {.data = indices, .size = std::ssize(wide_), .wide = wide},
+         .edge_ids = {.data = edge_ids_.data(), .size = std::ssize(edge_ids_), .wide = true},
+         .weights = weights_.empty() ? nullptr : weights_.data()}};
   }
   const store::HaloLists& lists() const { return lists_; }
 

@@ -33,14 +33,11 @@ class Structure {
   }
 
   GraphView view() const {
-    return {.device = {},
-            .num_nodes = kNodes,
-            .first_node = kFirst,
-            .num_local = kLocal,
-            .indptr = indptr_.data(),
-            .indices = {.data = indices_.data(), .size = std::ssize(indices_), .wide = false},
-            .edge_ids = {},
-            .original_ids = {}};
+    return {
+        {.device = {}, .num_nodes = kNodes, .first_node = kFirst, .num_local = kLocal, .original_ids = {}},
+        {.indptr = indptr_.data(),
+         .indices = {.data = indices_.data(), .size = std::ssize(indices_), .wide = false},
+         .edge_ids = {}}};
   }
   const std::vector<Count>& part_rows() const { return part_rows_; }
   const std::vector<Count>& indptr() const { return indptr_; }

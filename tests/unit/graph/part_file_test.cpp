@@ -102,6 +102,20 @@ TEST_F(PartFile, IsOfAGraphWithADigestOrOfABuild) {
   EXPECT_EQ(read_graph_digest(directory_), "0123456789abcdef");
 }
 
+TEST_F(PartFile, HasThePathsOfItsTypes) {
+  const fs::path other = directory_ / "types";
+  fs::create_directory(other);
+  record_.manifest.node_types = {"paper"};
+  record_.manifest.edge_types = {{.source = "paper", .name = "cites", .destination = "paper"}};
+  const PartRecord part = write_part(other, record_.manifest, data_, features_);
+  for (const DatasetRecord& dataset : part.datasets)
+    EXPECT_TRUE(dataset.name.starts_with("/nodes/paper/") ||
+                dataset.name.starts_with("/edges/paper__cites__paper/") || dataset.name == kChecksums)
+        << dataset.name;
+  EXPECT_EQ(PartReader::open(other, record_.manifest, 0, Verify::off).num_edges(), std::ssize(data_.indices));
+  EXPECT_THROW(PartReader::open(directory_, record_.manifest, 0, Verify::off), InputError);
+}
+
 /// Lowers the limit of open files for as long as it lives.
 class FewOpenFiles {
  public:

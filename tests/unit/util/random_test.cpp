@@ -32,14 +32,17 @@ TEST(Philox, GivesTheKnownAnswersOfRandom123) {
 TEST(NodeKey, DependsOnAllThatItIsFor) {
   const BatchKey batch{.seed = 1, .epoch = 2, .step = 3};
   std::set<std::uint64_t> keys;
-  const auto add = [&](const BatchKey& b, RandomUse use, std::uint32_t layer, std::int64_t node) {
-    EXPECT_TRUE(keys.insert(node_key(b, use, layer, node)).second);
-    EXPECT_EQ(node_key(b, use, layer, node), node_key(b, use, layer, node));
+  const auto add = [&](const BatchKey& b, RandomUse use, std::uint32_t layer, std::int64_t node,
+                       std::uint16_t relation = 0) {
+    EXPECT_TRUE(keys.insert(node_key(b, use, layer, node, relation)).second);
+    EXPECT_EQ(node_key(b, use, layer, node, relation), node_key(b, use, layer, node, relation));
   };
   add(batch, RandomUse::sample, 0, 7);
   add(batch, RandomUse::dropout, 0, 7);
   add(batch, RandomUse::sample, 1, 7);
   add(batch, RandomUse::sample, 0, 8);
+  add(batch, RandomUse::sample, 0, 7, 1);
+  add(batch, RandomUse::sample, 0, 7, 0xffff);
   add(batch, RandomUse::sample, 0, 7 + (std::int64_t{1} << 32));
   add({.seed = 2, .epoch = 2, .step = 3}, RandomUse::sample, 0, 7);
   add({.seed = 1, .epoch = 3, .step = 3}, RandomUse::sample, 0, 7);

@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,7 +16,6 @@
 #include <random>
 #include <string>
 #include <thread>
-#include <utility>
 
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
@@ -33,7 +31,6 @@ using Milliseconds = std::chrono::milliseconds;
 using nlohmann::json;
 
 constexpr Milliseconds kPoll{100};
-constexpr const char* kNew = ".new-";  // in the name of a lock that does not have its final name yet
 
 /// Who holds a lock.
 struct Owner {
@@ -120,134 +117,98 @@ std::optional<Seen> look_at(const fs::path& path) {
   return seen;
 }
 
-/// One contender of a host at a time. Where a file system cannot lock a folder (NFS), contenders meet
-/// without.
-class ContendersLock {
- public:
-  explicit ContendersLock(const fs::path& folder)
-      : fd_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-    if (fd_ < 0) fail("open", folder, errno);
-    while (::flock(fd_, LOCK_EX) != 0 && errno == EINTR) {
-    }
-  }
-  ~ContendersLock() { ::close(fd_); }
-  ContendersLock(const ContendersLock&) = delete;
-  ContendersLock& operator=(const ContendersLock&) = delete;
-
- private:
-  int fd_;
-};
-
 }  // namespace
 
 struct OutputLock::State {
-  fs::path path, temporary;
+  fs::path path, claim;
   Options options;
   Owner self = this_process();
   std::string text;
-  int fd = -1;             // the lock itself, whatever its name is now
-  timespec server_time{};  // time of this process's last try, by the clock that stamps the files
+  timespec server_time{};  // when this process claimed, by the clock that stamps the files
   std::mutex mutex;
   std::condition_variable ended;
   bool ending = false;
   std::thread heart;
 
-  State(const fs::path& folder, const Options& o) : path(folder / kFile), options(o) {
+  State(const fs::path& folder, const Options& o)
+      : path(folder / kFile), claim(path.string() + ".new"), options(o) {
     json named = self;
-    const std::string token = random_token();
-    named["token"] = token;
+    named["token"] = random_token();
     text = named.dump() + "\n";
-    temporary = path.string() + kNew + token;
-  }
-  ~State() {
-    if (fd >= 0) ::close(fd);
   }
 
   void acquire() {
-    const ContendersLock alone(path.parent_path());
-    bool contended = false;
-    while (!create() || (contended && !stays())) {
-      contended = true;
-      const std::optional<Seen> other = look_at(path);
-      if (!other) continue;
-      if (other->text == text) {  // a contender moved it away and back
-        ::unlink(path.c_str());
-        continue;
+    do {
+      await_claim();
+      try {
+        take_lock();
+      } catch (...) {
+        ::unlink(claim.c_str());
+        throw;
       }
+    } while (!is_ours());  // only where a claim that was given up for dead was not
+  }
+
+  /// Turns the claim into the lock, unless the lock has an owner.
+  void take_lock() {
+    for (std::optional<Seen> other = look_at(path); other;) {
       if (is_alive(*other)) refuse(*other);
-      take_away(*other);
+      const std::optional<Seen> now = look_at(path);
+      if (now && now->text == other->text) break;
+      other = now;
     }
-    remove_others();
+    if (::rename(claim.c_str(), path.c_str()) != 0 && errno != ENOENT) fail("rename", claim, errno);
   }
 
-  /// Waits until contenders that judged an earlier lock at the same time have acted; returns whether the lock
-  /// is still ours.
-  bool stays() const {
-    std::this_thread::sleep_for(kPoll);
-    return is_ours();
-  }
-
-  /// Removes the files that killed contenders left. Younger ones may be of contenders on other hosts, one of
-  /// them this lock on its way back.
-  void remove_others() const {
-    std::error_code code;
-    for (const auto& entry : fs::directory_iterator(path.parent_path(), code)) {
-      if (!entry.path().filename().string().starts_with(std::string(kFile) + kNew)) continue;
-      struct stat info {};
-      if (::lstat(entry.path().c_str(), &info) == 0 && is_older_than_patience(info.st_ctim))
-        ::unlink(entry.path().c_str());
+  void await_claim() {
+    std::string before;
+    auto since = Clock::now();
+    while (!create_claim()) {
+      const std::optional<Seen> other = look_at(claim);
+      if (!other) continue;
+      if (other->text != before) {
+        before = other->text;
+        since = Clock::now();
+      }
+      if (is_visible(*other) ? !runs(*other->owner) : Clock::now() - since > 2 * options.patience)
+        ::unlink(claim.c_str());
+      else
+        std::this_thread::sleep_for(kPoll);
     }
   }
 
-  bool is_older_than_patience(const timespec& time) const {
-    return std::chrono::seconds(server_time.tv_sec - time.tv_sec) > options.patience;
-  }
-
-  /// False if there is a lock already.
-  bool create() {
-    if (fd >= 0) ::close(std::exchange(fd, -1));
-    fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-    if (fd < 0) fail("create", temporary, errno);
-    const bool written =
-        ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && ::fsync(fd) == 0;
-    if (!written) {
-      const int code = errno;
-      ::unlink(temporary.c_str());
-      fail("write", temporary, code);
-    }
-    // The answer of an NFS server may be lost, so the test is whether the file has its second name.
-    const int failed = ::link(temporary.c_str(), path.c_str()) == 0 ? 0 : errno;
+  /// False if there is a claim already.
+  bool create_claim() {
+    const int fd = ::open(claim.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+    if (fd < 0 && errno == EEXIST) return false;
+    if (fd < 0) fail("create", claim, errno);
     struct stat info {};
-    const bool known = ::fstat(fd, &info) == 0;
-    if (known) server_time = info.st_mtim;
-    ::unlink(temporary.c_str());
-    if (failed == 0 || (known && info.st_nlink == 2)) return true;
-    ::close(std::exchange(fd, -1));
-    if (failed == EPERM || failed == EOPNOTSUPP || failed == ENOSYS) return create_without_links();
-    if (failed != EEXIST && failed != ENOENT) fail("create", path, failed);
-    return false;
+    const bool written = ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()) &&
+                         ::fsync(fd) == 0 && ::fstat(fd, &info) == 0;
+    const int code = errno;
+    ::close(fd);
+    if (!written) {
+      ::unlink(claim.c_str());
+      fail("write", claim, code);
+    }
+    server_time = info.st_mtim;
+    return true;
   }
 
-  bool create_without_links() {
-    const int created = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-    if (created < 0 && errno == EEXIST) return false;
-    if (created < 0) fail("create", path, errno);
-    fd = created;
-    if (::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size())) return true;
-    const int code = errno;
-    ::unlink(path.c_str());
-    fail("write", path, code);
+  /// Whether the owner, if it runs, is a process that can be seen from here.
+  bool is_visible(const Seen& other) const {
+    return other.owner && !self.boot.empty() && !other.owner->started.empty() &&
+           other.owner->boot == self.boot && other.owner->pid_namespace == self.pid_namespace;
   }
+  static bool runs(const Owner& owner) { return start_of(owner.pid) == owner.started; }
 
   bool is_alive(const Seen& other) const {
-    const bool visible = other.owner && !self.boot.empty() && !other.owner->started.empty() &&
-                         other.owner->boot == self.boot && other.owner->pid_namespace == self.pid_namespace;
-    return visible ? !ends(*other.owner) : is_renewed(other);
+    return is_visible(other) ? !ends(*other.owner) : is_renewed(other);
   }
 
   bool ends(const Owner& owner) const {
     const auto deadline = Clock::now() + options.ending;
-    while (start_of(owner.pid) == owner.started) {
+    while (runs(owner)) {
       if (Clock::now() > deadline) return false;
       std::this_thread::sleep_for(kPoll);
     }
@@ -256,7 +217,7 @@ struct OutputLock::State {
 
   /// Waits until its owner renews the lock, or was silent for too long.
   bool is_renewed(const Seen& other) const {
-    if (is_older_than_patience(other.modified)) return false;
+    if (std::chrono::seconds(server_time.tv_sec - other.modified.tv_sec) > options.patience) return false;
     const auto deadline = Clock::now() + options.patience;
     spdlog::info("{} is of {}: waiting up to {} s to see whether it still runs", path.string(),
                  name_of(other), std::chrono::duration_cast<std::chrono::seconds>(options.patience).count());
@@ -280,20 +241,6 @@ struct OutputLock::State {
                      "Wait for that run or end it, or give this one a folder of its own.");
   }
 
-  /// If somebody else has replaced the dead owner's lock meanwhile, that lock is put back.
-  void take_away(const Seen& dead) const {
-    if (const auto now = look_at(path); !now || now->text != dead.text) return;
-    const fs::path away = temporary.string() + "-old";
-    if (::rename(path.c_str(), away.c_str()) != 0) {
-      if (errno == ENOENT) return;
-      fail("rename", path, errno);
-    }
-    const std::optional<Seen> moved = look_at(away);
-    if (moved && moved->text != dead.text && ::link(away.c_str(), path.c_str()) != 0)
-      ::rename(away.c_str(), path.c_str());
-    ::unlink(away.c_str());
-  }
-
   bool is_ours() const {
     const std::optional<Seen> now = look_at(path);
     return now && now->text == text;
@@ -303,8 +250,15 @@ struct OutputLock::State {
     std::unique_lock lock(mutex);
     while (!ended.wait_for(lock, options.heartbeat, [this] { return ending; })) {
       lock.unlock();
-      ::futimens(fd, nullptr);
+      renew();
       lock.lock();
+    }
+  }
+
+  void renew() const {
+    try {
+      if (is_ours()) ::utimensat(AT_FDCWD, path.c_str(), nullptr, 0);
+    } catch (const IoError&) {  // a server that is away for a moment
     }
   }
 

@@ -11,8 +11,10 @@ namespace strata::train {
 ///
 /// A lock whose owner is gone is taken over. If the owner's process can be seen from here, its id and start
 /// time say whether it still runs. An owner on another host, in another container or before a restart renews
-/// the lock's time of modification; it counts as gone when it has been silent for `patience`. link() creates
-/// the file, because that is atomic on NFS.
+/// the lock's time of modification; it counts as gone when it has been silent for `patience`.
+///
+/// Contenders take turns: whoever creates `strata.lock.new`, which is atomic on NFS, too, looks at the lock
+/// and renames its claim to it, or gives up. The claim of a process that is gone is removed.
 class OutputLock {
  public:
   struct Options {

@@ -165,14 +165,17 @@ TEST_F(Lock, OnlyOneOfManyTakesADeadOnesOver) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path()), fs::directory_iterator()), 1);
 }
 
-TEST_F(Lock, WhatKilledContendersLeftIsRemovedOnceItIsOld) {
-  const fs::path left = path().string() + ".new-0123456789abcdef-old";
-  write_file_atomically(left, "{}");
+TEST_F(Lock, ClaimsOfContendersThatWereKilledAreRemoved) {
+  leave({{"started", "1"}});
+  fs::rename(path(), path().string() + ".new");
   { const OutputLock lock(folder_.path(), kQuick); }
-  EXPECT_TRUE(fs::exists(left));  // a contender on another host may be about to put it back
-  std::this_thread::sleep_for(milliseconds(2100));
-  { const OutputLock lock(folder_.path(), kQuick); }
-  EXPECT_FALSE(fs::exists(left));
+  EXPECT_TRUE(fs::is_empty(folder_.path()));
+
+  leave({{"boot", "another"}});
+  fs::rename(path(), path().string() + ".new");
+  const auto start = std::chrono::steady_clock::now();
+  const OutputLock lock(folder_.path(), kQuick);
+  EXPECT_GE(std::chrono::steady_clock::now() - start, kQuick.patience);
 }
 
 }  // namespace

@@ -179,20 +179,20 @@ struct AttentionArrays {
   double dropout;
   MaybeArray<const std::int64_t> key, ids;
 
-  nn::EdgeAttention view() const {
+  nn::EdgeAttention view(const nn::EdgeLists& out_edges = {}) const {
     const Count heads = extent(src_scores, 1);
     return {.edges = lists_of(indptr, indices),
+            .out_edges = out_edges,
             .num_src = extent(rows, 0),
             .heads = heads,
             .head_cols = extent(rows, 1) / heads,
-            .slope = slope,
-            .self_loops = self_loops,
-            .dropout = dropout,
-            .key = reinterpret_cast<const std::uint64_t*>(data_of(key)),
-            .ids = data_of(ids),
             .rows = rows.data(),
             .src_scores = src_scores.data(),
-            .dst_scores = dst_scores.data()};
+            .dst_scores = dst_scores.data(),
+            .dropout =
+                nn::edge_dropout(dropout, reinterpret_cast<const std::uint64_t*>(data_of(key)), data_of(ids)),
+            .slope = slope,
+            .self_loops = self_loops};
   }
 };
 
@@ -222,8 +222,7 @@ void bind_attention(nb::module_& module) {
          const Array<const float>& src_weights, const MaybeArray<const float>& dst_weights,
          const Array<const float>& grad_out, const Array<float>& means, const Array<float>& grad_src_scores,
          const Array<float>& grad_dst_scores, const Array<float>& grad_rows, std::uintptr_t stream) {
-        const nn::EdgeAttentionGrad pass{.over = over.view(),
-                                         .out_edges = lists_of(out_indptr, out_indices),
+        const nn::EdgeAttentionGrad pass{.over = over.view(lists_of(out_indptr, out_indices)),
                                          .log_sums = log_sums.data(),
                                          .src_weights = src_weights.data(),
                                          .dst_weights = data_of(dst_weights),

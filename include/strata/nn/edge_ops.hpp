@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "strata/cuda/stream.hpp"
+#include "strata/util/random.hpp"
 #include "strata/util/types.hpp"
 
 /// Sums, maxima and attention over the edges of a bipartite graph, and their gradients, for layers that are
@@ -110,15 +111,16 @@ void column_sums(const ColumnSums& sums, const cuda::Stream& stream);
 struct EdgeMax {
   EdgeLists edges;
   Count cols = 0;
+  const float* weights = nullptr;   ///< parallel to `indices`: edges of weight 0 are skipped; null: none is
   const float* in = nullptr;        ///< [.., cols]
   float* out = nullptr;             ///< [rows, cols]
-  std::int32_t* winners = nullptr;  ///< [rows, cols]
+  std::int32_t* winners = nullptr;  ///< [rows, cols]; null if no gradient is wanted
 };
 void max_over_edges(const EdgeMax& max, const cuda::Stream& stream);
 
-/// grad_in[u, c] = sum of grad_out[v, c] over the nodes v with winners[v, c] == u.
+/// grad_in[u, c] = sum of grad_out[v, c] over the distinct nodes v with winners[v, c] == u.
 struct EdgeMaxGrad {
-  EdgeLists out_edges;  ///< of transpose_edges(): destinations ascend
+  EdgeLists out_edges;  ///< of transpose_edges(): destinations ascend, so that parallel edges are adjacent
   Count cols = 0;
   const std::int32_t* winners = nullptr;  ///< [destinations, cols]
   const float* grad_out = nullptr;        ///< [destinations, cols]
@@ -126,28 +128,59 @@ struct EdgeMaxGrad {
 };
 void max_over_edges_grad(const EdgeMaxGrad& grad, const cuda::Stream& stream);
 
-/// Softmax attention with one or more heads:
+/// Which elements dropout keeps. Element (row, c) is dropped if its 16 keyed bits are below `threshold`.
+struct DropoutRule {
+  BatchKey key;
+  std::uint32_t hop = 0;                 ///< hop of the rows' nodes, counted from the seeds
+  std::uint32_t threshold = 0;           ///< probability * 2^16; 0: keep all
+  const NodeId* ids = nullptr;           ///< [rows] original ids; null if the threshold is 0
+  const BatchKey* device_key = nullptr;  ///< key in device memory; replaces `key` if not null
+
+  STRATA_HOST_DEVICE Philox4 words(RandomUse use, Count row) const {
+    return keyed_words(device_key == nullptr ? key : *device_key, use, hop, ids[row]);
+  }
+  STRATA_HOST_DEVICE bool active() const { return threshold != 0; }
+  /// Factor of kept elements, which keeps the expectation. It is exact for the rounded probability.
+  float scale() const { return 65536.0f / static_cast<float>(65536u - threshold); }
+};
+
+/// The rule of EdgeAttention::dropout with a key of two words that is read where the kernels run, and `ids`
+/// of max(num_src, edges.rows) distinct numbers. Both may be null without dropout.
+DropoutRule edge_dropout(double probability, const std::uint64_t* key, const NodeId* ids);
+
+constexpr float kLeakySlope = 0.2f;
+
+/// Softmax attention with one or more heads (Velickovic et al., "Graph attention networks", ICLR 2018):
 ///
 ///     s(u, v)  = leaky_relu(src_scores[u] + dst_scores[v])
-///     p(u, v)  = exp(s(u, v)) / sum of exp(s(w, v)) over the in-neighbors w of v
+///     p(u, v)  = n(u, v) exp(s(u, v)) / sum of n(w, v) exp(s(w, v)) over the in-neighbors w of v
 ///     out[v]   = sum of keep(u, v) p(u, v) rows[u]
 ///
-/// A row has the heads one after the other, [heads, head_cols]. With `self_loops`, destination v has the edge
-/// (v, v), once, if there is a source v. keep drops edges with probability `dropout` and scales those that it
-/// keeps by 1 / (1 - dropout); it is a function of the key and the edge's two ends, so that parallel edges of
-/// a head are dropped together and a backward pass repeats it.
+/// n is how much the edge counts: 1, unless a forward pass has `edge_weights`. A row has the heads one after
+/// the other, [heads, head_cols]. With `self_loops`, destination v has the edge (v, v), once, with n = 1, if
+/// there is a source v. keep drops edges with the probability of `dropout` and scales those that it keeps by
+/// 1 / (1 - probability); it is a function of the key and the edge's two ends, so that parallel edges of a
+/// head are dropped together and a backward pass repeats it.
 struct EdgeAttention {
   EdgeLists edges;
+  EdgeLists out_edges{};  ///< of transpose_edges(), for gradients
   Count num_src = 0;
   Count heads = 1, head_cols = 0;
-  float slope = 0.2f;  ///< of the leaky ReLU below 0
+  const float* edge_weights = nullptr;  ///< parallel to edges.indices; null: ones. Forward only
+  const float* rows = nullptr;          ///< [num_src, heads * head_cols]
+  const float* src_scores = nullptr;    ///< [num_src, heads]
+  const float* dst_scores = nullptr;    ///< [edges.rows, heads]
+  DropoutRule dropout{};                ///< of p; hop and ids are those of the sources
+  float slope = kLeakySlope;            ///< of the leaky ReLU below 0
   bool self_loops = true;
-  double dropout = 0;                  ///< in [0, 1)
-  const std::uint64_t* key = nullptr;  ///< [2], read where the kernels run; may be null without dropout
-  const NodeId* ids = nullptr;         ///< [max(num_src, rows)] distinct; may be null without dropout
-  const float* rows = nullptr;         ///< [num_src, heads * head_cols]
-  const float* src_scores = nullptr;   ///< [num_src, heads]
-  const float* dst_scores = nullptr;   ///< [edges.rows, heads]
+
+  STRATA_HOST_DEVICE Count cols() const { return heads * head_cols; }
+  STRATA_HOST_DEVICE float raw_score(Count u, Count v, Count head) const {
+    return src_scores[u * heads + head] + dst_scores[v * heads + head];
+  }
+  STRATA_HOST_DEVICE bool has_loop(Count v) const { return self_loops && v < num_src && v < edges.rows; }
+  /// Whether the edge (u, v) is left out, because has_loop() stands for it.
+  STRATA_HOST_DEVICE bool leaves_out(Count u, Count v) const { return self_loops && u == v; }
 };
 
 /// scores[r, h] = <rows[r, h], weights[h]>.
@@ -170,13 +203,12 @@ void attend_over_edges(const EdgeAttentionForward& pass, const cuda::Stream& str
 /// dst_weights, or, where dst_weights is null, of anything else.
 struct EdgeAttentionGrad {
   EdgeAttention over;
-  EdgeLists out_edges;                                         ///< of transpose_edges()
   const float* log_sums = nullptr;                             ///< of the forward pass
   const float *src_weights = nullptr, *dst_weights = nullptr;  ///< [heads, head_cols]
   const float* grad_out = nullptr;                             ///< [destinations, heads * head_cols]
-  float* means = nullptr;                                      ///< [destinations, heads] scratch
-  float* grad_src_scores = nullptr;                            ///< [num_src, heads]
-  float* grad_dst_scores = nullptr;                            ///< [destinations, heads]
+  float* means = nullptr;            ///< [destinations, heads] scratch: sum of p times its gradient
+  float* grad_src_scores = nullptr;  ///< [num_src, heads]
+  float* grad_dst_scores = nullptr;  ///< [destinations, heads]
   float* grad_rows = nullptr;  ///< [num_src, heads * head_cols], including what comes through the scores
 };
 void attend_over_edges_grad(const EdgeAttentionGrad& pass, const cuda::Stream& stream);

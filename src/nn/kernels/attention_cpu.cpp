@@ -31,7 +31,7 @@ inline void add_scaled(float* __restrict to, const float* __restrict from, float
 
 /// One head and its slice of a row.
 struct Head {
-  const Attention& over;
+  const EdgeAttention& over;
   Count head;
 
   const float* row(Count u) const { return slice(over.rows, u); }
@@ -50,30 +50,30 @@ struct Head {
 
 /// Calls body(u) for the node itself and its in-neighbors.
 template <typename Body>
-inline void for_in_edges(const Attention& over, Count v, const Body& body) {
+inline void for_in_edges(const EdgeAttention& over, Count v, const Body& body) {
   if (over.has_loop(v)) body(v);
-  for (Count e = over.indptr[v]; e < over.indptr[v + 1]; ++e) {
-    if (!over.leaves_out(over.indices[e], v)) body(static_cast<Count>(over.indices[e]));
+  for (Count e = over.edges.indptr[v]; e < over.edges.indptr[v + 1]; ++e) {
+    if (!over.leaves_out(over.edges.indices[e], v)) body(static_cast<Count>(over.edges.indices[e]));
   }
 }
 
 /// Calls body(v) for the node itself, if it is a dst node, and for the nodes that it is an in-neighbor of.
 template <typename Body>
-inline void for_out_edges(const Attention& over, Count u, const Body& body) {
+inline void for_out_edges(const EdgeAttention& over, Count u, const Body& body) {
   if (over.has_loop(u)) body(u);
-  for (Count e = over.out_indptr[u]; e < over.out_indptr[u + 1]; ++e) {
-    if (!over.leaves_out(u, over.out_indices[e])) body(static_cast<Count>(over.out_indices[e]));
+  for (Count e = over.out_edges.indptr[u]; e < over.out_edges.indptr[u + 1]; ++e) {
+    if (!over.leaves_out(u, over.out_edges.indices[e])) body(static_cast<Count>(over.out_edges.indices[e]));
   }
 }
 
 /// The same with body(u, how much the edge counts).
 template <typename Body>
-inline void for_weighted_in_edges(const Attention& over, Count v, const Body& body) {
+inline void for_weighted_in_edges(const EdgeAttention& over, Count v, const Body& body) {
   if (over.edge_weights == nullptr) return for_in_edges(over, v, [&](Count u) { body(u, 1.0f); });
   if (over.has_loop(v)) body(v, 1.0f);
-  for (Count e = over.indptr[v]; e < over.indptr[v + 1]; ++e) {
-    if (!over.leaves_out(over.indices[e], v) && over.edge_weights[e] > 0)
-      body(static_cast<Count>(over.indices[e]), over.edge_weights[e]);
+  for (Count e = over.edges.indptr[v]; e < over.edges.indptr[v + 1]; ++e) {
+    if (!over.leaves_out(over.edges.indices[e], v) && over.edge_weights[e] > 0)
+      body(static_cast<Count>(over.edges.indices[e]), over.edge_weights[e]);
   }
 }
 
@@ -91,7 +91,7 @@ inline float log_sum(const Head& head, Count v) {
   return largest + std::log(sum);
 }
 
-inline void attend(const AttentionForward& pass, const Head& head, Count v) {
+inline void attend(const EdgeAttentionForward& pass, const Head& head, Count v) {
   const float total = log_sum(head, v);
   pass.log_sums[head.at(v)] = total;
   float* out = head.slice(pass.out, v);
@@ -106,7 +106,7 @@ inline void attend(const AttentionForward& pass, const Head& head, Count v) {
 
 /// The gradient of a softmax. For score s it is p (g - mean), where g is the gradient of p and mean is the
 /// sum of p g over the edges.
-inline void grad_of_dst(const AttentionBackward& pass, const Head& head, Count v) {
+inline void grad_of_dst(const EdgeAttentionGrad& pass, const Head& head, Count v) {
   const Philox4 key = head.key(v);
   const float* grad = head.slice(pass.grad_out, v);
   float mean = 0, sloped_mean = 0, slopes = 0;
@@ -122,7 +122,7 @@ inline void grad_of_dst(const AttentionBackward& pass, const Head& head, Count v
   pass.grad_dst_scores[head.at(v)] = sloped_mean - mean * slopes;
 }
 
-inline void grad_of_src(const AttentionBackward& pass, const Head& head, Count u) {
+inline void grad_of_src(const EdgeAttentionGrad& pass, const Head& head, Count u) {
   const Count cols = head.over.head_cols;
   float* out = head.slice(pass.grad_rows, u);
   std::fill_n(out, cols, 0.0f);
@@ -137,13 +137,13 @@ inline void grad_of_src(const AttentionBackward& pass, const Head& head, Count u
   });
   pass.grad_src_scores[head.at(u)] = grad_score;
   add_scaled(out, pass.src_weights + head.head * cols, grad_score, cols);
-  if (pass.dst_weights != nullptr && u < head.over.num_dst)
+  if (pass.dst_weights != nullptr && u < head.over.edges.rows)
     add_scaled(out, pass.dst_weights + head.head * cols, pass.grad_dst_scores[head.at(u)], cols);
 }
 
 /// Calls body(head, row) for all rows and heads, in pieces of equal work.
 template <typename Body>
-void for_heads(const Attention& over, const Count* indptr, Count rows, const Body& body) {
+void for_heads(const EdgeAttention& over, const Count* indptr, Count rows, const Body& body) {
   if (rows == 0) return;
   for_edges(indptr, rows, over.cols(), [&](Count begin, Count end) {
     for (Count row = begin; row < end; ++row) {
@@ -154,7 +154,7 @@ void for_heads(const Attention& over, const Count* indptr, Count rows, const Bod
 
 class CpuAttention final : public AttentionKernels {
  public:
-  void head_dots(const HeadDots& dots, CUstream_st*) const override {
+  void head_dots(const HeadScores& dots, CUstream_st*) const override {
     const Count cols = dots.head_cols;
     if (dots.num_rows == 0) return;
     for_rows(dots.num_rows, dots.heads * cols, [&dots, cols](Count begin, Count end) {
@@ -163,15 +163,15 @@ class CpuAttention final : public AttentionKernels {
     });
   }
 
-  void forward(const AttentionForward& pass, CUstream_st*) const override {
-    for_heads(pass.over, pass.over.indptr, pass.over.num_dst,
+  void forward(const EdgeAttentionForward& pass, CUstream_st*) const override {
+    for_heads(pass.over, pass.over.edges.indptr, pass.over.edges.rows,
               [&pass](const Head& head, Count v) { attend(pass, head, v); });
   }
 
-  void backward(const AttentionBackward& pass, CUstream_st*) const override {
-    for_heads(pass.over, pass.over.indptr, pass.over.num_dst,
+  void backward(const EdgeAttentionGrad& pass, CUstream_st*) const override {
+    for_heads(pass.over, pass.over.edges.indptr, pass.over.edges.rows,
               [&pass](const Head& head, Count v) { grad_of_dst(pass, head, v); });
-    for_heads(pass.over, pass.over.out_indptr, pass.over.num_src,
+    for_heads(pass.over, pass.over.out_edges.indptr, pass.over.num_src,
               [&pass](const Head& head, Count u) { grad_of_src(pass, head, u); });
   }
 };

@@ -23,7 +23,7 @@ struct Item {
   Count row, head, column;  ///< column: this thread's first column of the head
   bool first_window, in_row;
 
-  __device__ Item(const Attention& over) {
+  __device__ Item(const EdgeAttention& over) {
     const Count windows = (over.head_cols + Lanes * Width - 1) / (Lanes * Width);
     const Count group = thread_index() / Lanes, window = group % windows;
     row = group / windows / over.heads;
@@ -32,24 +32,24 @@ struct Item {
     first_window = window == 0;
     in_row = column < over.head_cols;
   }
-  __device__ Count offset(const Attention& over, Count r) const {
+  __device__ Count offset(const EdgeAttention& over, Count r) const {
     return r * over.cols() + head * over.head_cols;
   }
-  __device__ Floats<Width> load(const Attention& over, const float* rows, Count r) const {
+  __device__ Floats<Width> load(const EdgeAttention& over, const float* rows, Count r) const {
     return in_row ? Floats<Width>::load(rows + offset(over, r) + column) : Floats<Width>::filled(0.0f);
   }
   __device__ bool leads() const { return first_window && threadIdx.x % Lanes == 0; }
 };
 
 template <int Width, int Lanes>
-Count threads_of(const Attention& over, Count rows) {
+Count threads_of(const EdgeAttention& over, Count rows) {
   return rows * over.heads * ((over.head_cols + Lanes * Width - 1) / (Lanes * Width)) * Lanes;
 }
 
 /// The dot product of a head's columns of two rows, with the same bits in every thread of the group. Whole: a
 /// single window holds all columns, which the threads have already loaded.
 template <int Width, int Lanes, bool Whole>
-__device__ inline float head_dot(const Attention& over, const float* a, const float* b,
+__device__ inline float head_dot(const EdgeAttention& over, const float* a, const float* b,
                                  const Floats<Width>& part_of_a, const Floats<Width>& part_of_b) {
   float sum = 0.0f;
   if constexpr (Whole) {
@@ -61,7 +61,7 @@ __device__ inline float head_dot(const Attention& over, const float* a, const fl
   return sum_of_group<Lanes>(sum);
 }
 
-__device__ inline float kept_scale(const Attention& over, const Philox4& key, Count u, Count head,
+__device__ inline float kept_scale(const EdgeAttention& over, const Philox4& key, Count u, Count head,
                                    float scale) {
   if (!over.dropout.active()) return 1.0f;
   return keeps_edge(over.dropout, key, u, static_cast<std::uint32_t>(head)) ? scale : 0.0f;
@@ -69,7 +69,7 @@ __device__ inline float kept_scale(const Attention& over, const Philox4& key, Co
 
 // One group per head of a row; reads the rows once.
 template <int Width, int Lanes>
-__global__ void __launch_bounds__(kBlockThreads) head_dots_kernel(HeadDots dots) {
+__global__ void __launch_bounds__(kBlockThreads) head_dots_kernel(HeadScores dots) {
   const Count group = thread_index() / Lanes;
   if (group >= dots.num_rows * dots.heads) return;
   const float* row = dots.rows + group * dots.head_cols;
@@ -82,21 +82,21 @@ __global__ void __launch_bounds__(kBlockThreads) head_dots_kernel(HeadDots dots)
 }
 
 /// How much an edge counts.
-__device__ inline float times(const Attention& over, Count e) {
+__device__ inline float times(const EdgeAttention& over, Count e) {
   return over.edge_weights == nullptr ? 1.0f : __ldg(over.edge_weights + e);
 }
 
 // One thread per head of a dst node: maximum and sum in one pass over its scores, with one sector per edge.
-__global__ void __launch_bounds__(kBlockThreads) log_sums_kernel(AttentionForward pass) {
-  const Attention& over = pass.over;
+__global__ void __launch_bounds__(kBlockThreads) log_sums_kernel(EdgeAttentionForward pass) {
+  const EdgeAttention& over = pass.over;
   const Count v = thread_index() / over.heads, head = thread_index() % over.heads;
-  if (v >= over.num_dst) return;
+  if (v >= over.edges.rows) return;
   float largest = -INFINITY, sum = 0.0f;
   if (over.has_loop(v)) largest = leaky_relu(over.raw_score(v, v, head), over.slope), sum = 1.0f;
-  const Count end = __ldg(over.indptr + v + 1);
+  const Count end = __ldg(over.edges.indptr + v + 1);
 #pragma unroll 4
-  for (Count e = __ldg(over.indptr + v); e < end; ++e) {
-    const Count u = __ldg(over.indices + e);
+  for (Count e = __ldg(over.edges.indptr + v); e < end; ++e) {
+    const Count u = __ldg(over.edges.indices + e);
     const float score = leaky_relu(over.raw_score(u, v, head), over.slope), counts = times(over, e);
     if (over.leaves_out(u, v) || counts == 0.0f) continue;
     if (score > largest) {
@@ -111,11 +111,11 @@ __global__ void __launch_bounds__(kBlockThreads) log_sums_kernel(AttentionForwar
 
 // The weighted sum of the in-neighbors' rows. Reading edges * cols * 4 bytes from L2 or HBM bounds the time.
 template <int Width, int Lanes>
-__global__ void __launch_bounds__(kBlockThreads) attend_kernel(AttentionForward pass, float scale) {
-  const Attention& over = pass.over;
+__global__ void __launch_bounds__(kBlockThreads) attend_kernel(EdgeAttentionForward pass, float scale) {
+  const EdgeAttention& over = pass.over;
   const Item<Width, Lanes> item(over);
   const Count v = item.row;
-  if (v >= over.num_dst || !item.in_row) return;
+  if (v >= over.edges.rows || !item.in_row) return;
   const float log_sum = pass.log_sums[v * over.heads + item.head];
   const Philox4 key = over.dropout.active() ? edge_key(over.dropout, v) : Philox4{};
   const auto weight = [&](Count u) {
@@ -124,10 +124,10 @@ __global__ void __launch_bounds__(kBlockThreads) attend_kernel(AttentionForward 
   };
   auto total = Floats<Width>::filled(0.0f);
   if (over.has_loop(v)) add_scaled(total, item.load(over, over.rows, v), weight(v));
-  const Count end = __ldg(over.indptr + v + 1);
+  const Count end = __ldg(over.edges.indptr + v + 1);
 #pragma unroll 4
-  for (Count e = __ldg(over.indptr + v); e < end; ++e) {
-    const Count u = __ldg(over.indices + e);
+  for (Count e = __ldg(over.edges.indptr + v); e < end; ++e) {
+    const Count u = __ldg(over.edges.indices + e);
     const float counts = times(over, e);
     const bool none = over.leaves_out(u, v) || counts == 0.0f;
     add_scaled(total, item.load(over, over.rows, u), none ? 0.0f : counts * weight(u));
@@ -138,11 +138,11 @@ __global__ void __launch_bounds__(kBlockThreads) attend_kernel(AttentionForward 
 // The gradient of the dst scores, and the mean that the gradient of every score of the node needs. Gathers
 // the rows once; only the first window reads rows that are wider than a window, in a loop.
 template <int Width, int Lanes, bool Whole>
-__global__ void __launch_bounds__(kBlockThreads) grad_dst_kernel(AttentionBackward pass, float scale) {
-  const Attention& over = pass.over;
+__global__ void __launch_bounds__(kBlockThreads) grad_dst_kernel(EdgeAttentionGrad pass, float scale) {
+  const EdgeAttention& over = pass.over;
   const Item<Width, Lanes> item(over);
   const Count v = item.row, head = item.head;
-  if (v >= over.num_dst || !item.first_window) return;
+  if (v >= over.edges.rows || !item.first_window) return;
   const float log_sum = pass.log_sums[v * over.heads + head];
   const Philox4 key = over.dropout.active() ? edge_key(over.dropout, v) : Philox4{};
   const auto grad = item.load(over, pass.grad_out, v);
@@ -159,10 +159,10 @@ __global__ void __launch_bounds__(kBlockThreads) grad_dst_kernel(AttentionBackwa
     slopes += p * leaky_slope(raw, over.slope);
   };
   if (over.has_loop(v)) add_edge(v, 1.0f);
-  const Count end = __ldg(over.indptr + v + 1);
+  const Count end = __ldg(over.edges.indptr + v + 1);
 #pragma unroll 2
-  for (Count e = __ldg(over.indptr + v); e < end; ++e) {
-    const Count u = __ldg(over.indices + e);
+  for (Count e = __ldg(over.edges.indptr + v); e < end; ++e) {
+    const Count u = __ldg(over.edges.indices + e);
     add_edge(u, over.leaves_out(u, v) ? 0.0f : 1.0f);
   }
   if (!item.leads()) return;
@@ -172,8 +172,8 @@ __global__ void __launch_bounds__(kBlockThreads) grad_dst_kernel(AttentionBackwa
 
 // The gradient of a src node's row and score in one gather of the dst nodes' gradients.
 template <int Width, int Lanes, bool Whole>
-__global__ void __launch_bounds__(kBlockThreads) grad_src_kernel(AttentionBackward pass, float scale) {
-  const Attention& over = pass.over;
+__global__ void __launch_bounds__(kBlockThreads) grad_src_kernel(EdgeAttentionGrad pass, float scale) {
+  const EdgeAttention& over = pass.over;
   const Item<Width, Lanes> item(over);
   const Count u = item.row, head = item.head;
   if (u >= over.num_src) return;
@@ -192,17 +192,17 @@ __global__ void __launch_bounds__(kBlockThreads) grad_src_kernel(AttentionBackwa
     add_scaled(total, grad, p * kept);
   };
   if (over.has_loop(u)) add_edge(u, 1.0f);
-  const Count end = __ldg(over.out_indptr + u + 1);
+  const Count end = __ldg(over.out_edges.indptr + u + 1);
 #pragma unroll 2
-  for (Count e = __ldg(over.out_indptr + u); e < end; ++e) {
-    const Count v = __ldg(over.out_indices + e);
+  for (Count e = __ldg(over.out_edges.indptr + u); e < end; ++e) {
+    const Count v = __ldg(over.out_edges.indices + e);
     add_edge(v, over.leaves_out(u, v) ? 0.0f : 1.0f);
   }
   if (item.leads()) pass.grad_src_scores[u * over.heads + head] = grad_score;
   if (!item.in_row) return;
   const Count weights_at = head * over.head_cols + item.column;
   add_scaled(total, Floats<Width>::load(pass.src_weights + weights_at), grad_score);
-  if (pass.dst_weights != nullptr && u < over.num_dst) {
+  if (pass.dst_weights != nullptr && u < over.edges.rows) {
     add_scaled(total, Floats<Width>::load(pass.dst_weights + weights_at),
                pass.grad_dst_scores[u * over.heads + head]);
   }
@@ -210,12 +210,13 @@ __global__ void __launch_bounds__(kBlockThreads) grad_src_kernel(AttentionBackwa
 }
 
 template <int Width, int Lanes, bool Whole>
-void launch_backward(const AttentionBackward& pass, cudaStream_t stream) {
-  const Attention& over = pass.over;
+void launch_backward(const EdgeAttentionGrad& pass, cudaStream_t stream) {
+  const EdgeAttention& over = pass.over;
   const float scale = over.dropout.scale();
-  if (over.num_dst > 0) {
+  if (over.edges.rows > 0) {
     grad_dst_kernel<Width, Lanes, Whole>
-        <<<grid_for(threads_of<Width, Lanes>(over, over.num_dst)), kBlockThreads, 0, stream>>>(pass, scale);
+        <<<grid_for(threads_of<Width, Lanes>(over, over.edges.rows)), kBlockThreads, 0, stream>>>(pass,
+                                                                                                  scale);
     cuda::check_launch("attention_grad_dst");
   }
   grad_src_kernel<Width, Lanes, Whole>
@@ -225,7 +226,7 @@ void launch_backward(const AttentionBackward& pass, cudaStream_t stream) {
 
 class CudaAttention final : public AttentionKernels {
  public:
-  void head_dots(const HeadDots& dots, CUstream_st* stream) const override {
+  void head_dots(const HeadScores& dots, CUstream_st* stream) const override {
     if (dots.num_rows == 0) return;
     with_width_and_lanes(
         pack_width(dots.head_cols, dots.rows, dots.weights), dots.head_cols, [&]<int Width, int Lanes>() {
@@ -235,22 +236,22 @@ class CudaAttention final : public AttentionKernels {
     cuda::check_launch("head_dots");
   }
 
-  void forward(const AttentionForward& pass, CUstream_st* stream) const override {
-    const Attention& over = pass.over;
-    if (over.num_dst == 0) return;
-    log_sums_kernel<<<grid_for(over.num_dst * over.heads), kBlockThreads, 0, stream>>>(pass);
+  void forward(const EdgeAttentionForward& pass, CUstream_st* stream) const override {
+    const EdgeAttention& over = pass.over;
+    if (over.edges.rows == 0) return;
+    log_sums_kernel<<<grid_for(over.edges.rows * over.heads), kBlockThreads, 0, stream>>>(pass);
     cuda::check_launch("attention_log_sums");
     with_width_and_lanes(
         pack_width(over.head_cols, over.rows, pass.out), over.head_cols, [&]<int Width, int Lanes>() {
           attend_kernel<Width, Lanes>
-              <<<grid_for(threads_of<Width, Lanes>(over, over.num_dst)), kBlockThreads, 0, stream>>>(
+              <<<grid_for(threads_of<Width, Lanes>(over, over.edges.rows)), kBlockThreads, 0, stream>>>(
                   pass, over.dropout.scale());
         });
     cuda::check_launch("attend");
   }
 
-  void backward(const AttentionBackward& pass, CUstream_st* stream) const override {
-    const Attention& over = pass.over;
+  void backward(const EdgeAttentionGrad& pass, CUstream_st* stream) const override {
+    const EdgeAttention& over = pass.over;
     if (over.num_src == 0) return;
     const int width = pack_width(over.head_cols, over.rows, pass.grad_out, pass.grad_rows, pass.src_weights,
                                  pass.dst_weights);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "kernels/column_sums.hpp"
+#include "kernels/edge_kernels.hpp"
 #include "kernels/simd.hpp"
 
 namespace strata::nn {

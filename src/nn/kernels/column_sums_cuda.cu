@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/column_sums.hpp"
+#include "kernels/edge_kernels.hpp"
 #include "strata/cuda/check.cuh"
 
 namespace strata::nn {

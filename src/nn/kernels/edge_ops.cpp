@@ -5,9 +5,8 @@
 #include <cmath>
 
 #include "kernels/attention.hpp"
-#include "kernels/column_sums.hpp"
+#include "kernels/edge_kernels.hpp"
 #include "kernels/kernels.hpp"
-#include "kernels/neighbor_max.hpp"
 #include "strata/cuda/device.hpp"
 
 namespace strata::nn {
@@ -46,33 +45,6 @@ void sum_as(const EdgeSum& sum, const cuda::Stream& stream) {
                                                   .skips_loops = sum.skips_loops,
                                                   .out = static_cast<T*>(sum.out)},
                                 stream.get());
-}
-
-DropoutRule rule_of(const EdgeAttention& over) {
-  const auto threshold = static_cast<std::uint32_t>(std::lround(over.dropout * 65536.0));
-  return {.key = {},
-          .hop = 0,
-          .threshold = std::min(threshold, 65535u),
-          .ids = over.ids,
-          .device_key = reinterpret_cast<const BatchKey*>(over.key)};
-}
-
-Attention attention_of(const EdgeAttention& over, const EdgeLists& out_edges) {
-  return {.num_dst = over.edges.rows,
-          .num_src = over.num_src,
-          .heads = over.heads,
-          .head_cols = over.head_cols,
-          .indptr = over.edges.indptr,
-          .indices = over.edges.indices,
-          .edge_weights = nullptr,
-          .out_indptr = out_edges.indptr,
-          .out_indices = out_edges.indices,
-          .rows = over.rows,
-          .src_scores = over.src_scores,
-          .dst_scores = over.dst_scores,
-          .dropout = rule_of(over),
-          .slope = over.slope,
-          .self_loops = over.self_loops};
 }
 
 template <typename T>
@@ -148,63 +120,41 @@ void column_sums(const ColumnSums& sums, const cuda::Stream& stream) {
 
 void max_over_edges(const EdgeMax& max, const cuda::Stream& stream) {
   const cuda::DeviceGuard guard(stream.device());
-  const NeighborMax all{.rows = max.edges.rows,
-                        .cols = max.cols,
-                        .indptr = max.edges.indptr,
-                        .indices = max.edges.indices,
-                        .in = max.in,
-                        .out = max.out,
-                        .winners = max.winners};
 #if STRATA_WITH_CUDA
-  if (stream.device().is_cuda()) return neighbor_max_cuda(all, stream.get());
+  if (stream.device().is_cuda()) return neighbor_max_cuda(max, stream.get());
 #endif
-  neighbor_max_cpu(all);
+  neighbor_max_cpu(max);
 }
 
 void max_over_edges_grad(const EdgeMaxGrad& grad, const cuda::Stream& stream) {
   const cuda::DeviceGuard guard(stream.device());
-  const NeighborMaxGrad all{.rows = grad.out_edges.rows,
-                            .cols = grad.cols,
-                            .indptr = grad.out_edges.indptr,
-                            .indices = grad.out_edges.indices,
-                            .winners = grad.winners,
-                            .grad_out = grad.grad_out,
-                            .grad_in = grad.grad_in};
 #if STRATA_WITH_CUDA
-  if (stream.device().is_cuda()) return neighbor_max_grad_cuda(all, stream.get());
+  if (stream.device().is_cuda()) return neighbor_max_grad_cuda(grad, stream.get());
 #endif
-  neighbor_max_grad_cpu(all);
+  neighbor_max_grad_cpu(grad);
+}
+
+DropoutRule edge_dropout(double probability, const std::uint64_t* key, const NodeId* ids) {
+  const auto threshold = static_cast<std::uint32_t>(std::lround(probability * 65536.0));
+  return {.key = {},
+          .threshold = std::min(threshold, 65535u),
+          .ids = ids,
+          .device_key = reinterpret_cast<const BatchKey*>(key)};
 }
 
 void score_heads(const HeadScores& scores, const cuda::Stream& stream) {
   const cuda::DeviceGuard guard(stream.device());
-  attention_on(stream).head_dots({.num_rows = scores.num_rows,
-                                  .heads = scores.heads,
-                                  .head_cols = scores.head_cols,
-                                  .rows = scores.rows,
-                                  .weights = scores.weights,
-                                  .scores = scores.scores},
-                                 stream.get());
+  attention_on(stream).head_dots(scores, stream.get());
 }
 
 void attend_over_edges(const EdgeAttentionForward& pass, const cuda::Stream& stream) {
   const cuda::DeviceGuard guard(stream.device());
-  attention_on(stream).forward(
-      {.over = attention_of(pass.over, {}), .log_sums = pass.log_sums, .out = pass.out}, stream.get());
+  attention_on(stream).forward(pass, stream.get());
 }
 
 void attend_over_edges_grad(const EdgeAttentionGrad& pass, const cuda::Stream& stream) {
   const cuda::DeviceGuard guard(stream.device());
-  attention_on(stream).backward({.over = attention_of(pass.over, pass.out_edges),
-                                 .log_sums = pass.log_sums,
-                                 .src_weights = pass.src_weights,
-                                 .dst_weights = pass.dst_weights,
-                                 .grad_out = pass.grad_out,
-                                 .means = pass.means,
-                                 .grad_dst_scores = pass.grad_dst_scores,
-                                 .grad_src_scores = pass.grad_src_scores,
-                                 .grad_rows = pass.grad_rows},
-                                stream.get());
+  attention_on(stream).backward(pass, stream.get());
 }
 
 }  // namespace strata::nn

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/bf16.hpp"
+#include "strata/nn/edge_ops.hpp"
 #include "strata/util/random.hpp"
 #include "strata/util/types.hpp"
 
@@ -78,22 +79,6 @@ STRATA_HOST_DEVICE inline float neighbor_weight(const Scales& block, Count v) {
   const bool counted = loops == 0 || block.edge_weights == nullptr;
   return counted ? static_cast<float>(end - begin - loops) : weights;
 }
-
-/// Which elements dropout keeps. Element (row, c) is dropped if its 16 keyed bits are below `threshold`.
-struct DropoutRule {
-  BatchKey key;
-  std::uint32_t hop = 0;                 ///< hop of the rows' nodes, counted from the seeds
-  std::uint32_t threshold = 0;           ///< probability * 2^16; 0: keep all
-  const NodeId* ids = nullptr;           ///< [rows] original ids; null if the threshold is 0
-  const BatchKey* device_key = nullptr;  ///< key in device memory; replaces `key` if not null
-
-  STRATA_HOST_DEVICE Philox4 words(RandomUse use, Count row) const {
-    return keyed_words(device_key == nullptr ? key : *device_key, use, hop, ids[row]);
-  }
-  STRATA_HOST_DEVICE bool active() const { return threshold != 0; }
-  /// Factor of kept elements, which keeps the expectation. It is exact for the rounded probability.
-  float scale() const { return 65536.0f / static_cast<float>(65536u - threshold); }
-};
 
 constexpr int kColumnsPerWords = 8;  ///< one Philox block serves eight columns with 16 bits each
 

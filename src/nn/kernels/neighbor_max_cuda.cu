@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "kernels/edge_kernels.hpp"
 #include "kernels/lanes.cuh"
-#include "kernels/neighbor_max.hpp"
 #include "strata/cuda/check.cuh"
 
 namespace strata::nn {
@@ -23,16 +23,16 @@ struct Item {
 
 // One thread per Width columns of a row: reads edges * cols * 4 bytes, writes rows * cols * 8.
 template <int Width, int Lanes>
-__global__ void __launch_bounds__(kBlockThreads) max_kernel(NeighborMax max) {
+__global__ void __launch_bounds__(kBlockThreads) max_kernel(EdgeMax max) {
   const Item<Width, Lanes> item(max.cols);
-  if (item.row >= max.rows || item.column >= max.cols) return;
-  const Count begin = __ldg(max.indptr + item.row), end = __ldg(max.indptr + item.row + 1);
+  if (item.row >= max.edges.rows || item.column >= max.cols) return;
+  const Count begin = __ldg(max.edges.indptr + item.row), end = __ldg(max.edges.indptr + item.row + 1);
   auto best = Floats<Width>::filled(0.0f);
   auto winners = Pack<std::int32_t, Width>::filled(-1);
   bool none = true;
 #pragma unroll 4
   for (Count e = begin; e < end; ++e) {
-    const std::int32_t u = __ldg(max.indices + e);
+    const std::int32_t u = __ldg(max.edges.indices + e);
     const bool counts = max.weights == nullptr || __ldg(max.weights + e) > 0.0f;
     const auto in = Floats<Width>::load(max.in + u * max.cols + item.column);
 #pragma unroll
@@ -49,15 +49,15 @@ __global__ void __launch_bounds__(kBlockThreads) max_kernel(NeighborMax max) {
 
 // Reads two rows per edge: the winners and their gradients.
 template <int Width, int Lanes>
-__global__ void __launch_bounds__(kBlockThreads) max_grad_kernel(NeighborMaxGrad grad) {
+__global__ void __launch_bounds__(kBlockThreads) max_grad_kernel(EdgeMaxGrad grad) {
   const Item<Width, Lanes> item(grad.cols);
-  if (item.row >= grad.rows || item.column >= grad.cols) return;
+  if (item.row >= grad.out_edges.rows || item.column >= grad.cols) return;
   auto total = Floats<Width>::filled(0.0f);
-  const Count end = __ldg(grad.indptr + item.row + 1);
+  const Count end = __ldg(grad.out_edges.indptr + item.row + 1);
   std::int32_t before = -1;
 #pragma unroll 2
-  for (Count e = __ldg(grad.indptr + item.row); e < end; ++e) {
-    const std::int32_t v = __ldg(grad.indices + e);
+  for (Count e = __ldg(grad.out_edges.indptr + item.row); e < end; ++e) {
+    const std::int32_t v = __ldg(grad.out_edges.indices + e);
     const bool again = v == before;
     before = v;
     const auto from = Floats<Width>::load(grad.grad_out + v * grad.cols + item.column);
@@ -77,23 +77,23 @@ unsigned grid_for(Count rows, Count cols) {
 
 }  // namespace
 
-void neighbor_max_cuda(const NeighborMax& max, CUstream_st* stream) {
-  if (max.rows == 0 || max.cols == 0) return;
-  with_width_and_lanes(pack_width(max.cols, max.in, max.out, max.winners), max.cols,
-                       [&]<int Width, int Lanes>() {
-                         max_kernel<Width, Lanes>
-                             <<<grid_for<Width, Lanes>(max.rows, max.cols), kBlockThreads, 0, stream>>>(max);
-                       });
+void neighbor_max_cuda(const EdgeMax& max, CUstream_st* stream) {
+  if (max.edges.rows == 0 || max.cols == 0) return;
+  with_width_and_lanes(
+      pack_width(max.cols, max.in, max.out, max.winners), max.cols, [&]<int Width, int Lanes>() {
+        max_kernel<Width, Lanes>
+            <<<grid_for<Width, Lanes>(max.edges.rows, max.cols), kBlockThreads, 0, stream>>>(max);
+      });
   cuda::check_launch("neighbor_max");
 }
 
-void neighbor_max_grad_cuda(const NeighborMaxGrad& grad, CUstream_st* stream) {
-  if (grad.rows == 0 || grad.cols == 0) return;
+void neighbor_max_grad_cuda(const EdgeMaxGrad& grad, CUstream_st* stream) {
+  if (grad.out_edges.rows == 0 || grad.cols == 0) return;
   with_width_and_lanes(
       pack_width(grad.cols, grad.winners, grad.grad_out, grad.grad_in), grad.cols,
       [&]<int Width, int Lanes>() {
         max_grad_kernel<Width, Lanes>
-            <<<grid_for<Width, Lanes>(grad.rows, grad.cols), kBlockThreads, 0, stream>>>(grad);
+            <<<grid_for<Width, Lanes>(grad.out_edges.rows, grad.cols), kBlockThreads, 0, stream>>>(grad);
       });
   cuda::check_launch("neighbor_max_grad");
 }

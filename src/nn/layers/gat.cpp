@@ -54,16 +54,14 @@ at::Tensor head_dots(const at::Tensor& rows, Count count, const at::Tensor& weig
   return scores;
 }
 
-Attention attention_over(const Heads& on, const at::Tensor& rows, const Scores& scores) {
-  return {.num_dst = on.block.num_dst,
-          .num_src = on.block.num_src,
+EdgeAttention attention_over(const Heads& on, const at::Tensor& rows, const Scores& scores) {
+  const sampling::Block& block = on.block;
+  return {.edges = {block.num_dst, block.indptr, block.indices},
+          .out_edges = {block.num_src, block.transposed_indptr, block.transposed_indices},
+          .num_src = block.num_src,
           .heads = on.heads,
           .head_cols = rows.size(1) / on.heads,
-          .indptr = on.block.indptr,
-          .indices = on.block.indices,
-          .edge_weights = on.block.edge_weights,
-          .out_indptr = on.block.transposed_indptr,
-          .out_indices = on.block.transposed_indices,
+          .edge_weights = block.edge_weights,
           .rows = rows.const_data_ptr<float>(),
           .src_scores = scores.src.const_data_ptr<float>(),
           .dst_scores = scores.dst.const_data_ptr<float>(),
@@ -120,8 +118,8 @@ struct GraphAttention : Function<GraphAttention> {
                                 .dst_weights = dst_weights.const_data_ptr<float>(),
                                 .grad_out = grad_out.const_data_ptr<float>(),
                                 .means = means.mutable_data_ptr<float>(),
-                                .grad_dst_scores = grad.dst.mutable_data_ptr<float>(),
                                 .grad_src_scores = grad.src.mutable_data_ptr<float>(),
+                                .grad_dst_scores = grad.dst.mutable_data_ptr<float>(),
                                 .grad_rows = grad_rows.mutable_data_ptr<float>()},
                                stream_of(rows));
     return {grad_rows, grad_of_weights(rows, grad.src), grad_of_weights(rows, grad.dst), {}};

@@ -2,7 +2,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/maximum.h>
 
-#include "kernels/neighbor_max.hpp"
+#include "kernels/edge_kernels.hpp"
 #include "layers/layers.hpp"
 #include "layers/op_support.hpp"
 #include "layers/ops.hpp"
@@ -17,14 +17,12 @@ using sampling::Block;
 at::Tensor max_of_neighbors(const at::Tensor& x, const Block& block, at::Tensor* winners) {
   at::Tensor out = at::empty({block.num_dst, x.size(1)}, x.options());
   if (winners != nullptr) *winners = at::empty(out.sizes(), x.options().dtype(at::kInt));
-  const NeighborMax max{.rows = block.num_dst,
-                        .cols = x.size(1),
-                        .indptr = block.indptr,
-                        .indices = block.indices,
-                        .weights = block.edge_weights,
-                        .in = x.const_data_ptr<float>(),
-                        .out = out.mutable_data_ptr<float>(),
-                        .winners = winners == nullptr ? nullptr : winners->mutable_data_ptr<std::int32_t>()};
+  const EdgeMax max{.edges = {block.num_dst, block.indptr, block.indices},
+                    .cols = x.size(1),
+                    .weights = block.edge_weights,
+                    .in = x.const_data_ptr<float>(),
+                    .out = out.mutable_data_ptr<float>(),
+                    .winners = winners == nullptr ? nullptr : winners->mutable_data_ptr<std::int32_t>()};
 #if STRATA_WITH_CUDA
   if (x.is_cuda()) neighbor_max_cuda(max, stream_of(x));
 #endif
@@ -51,13 +49,11 @@ struct MaxAggregation : Function<MaxAggregation> {
     }
     const at::Tensor grad_out = grads[0].contiguous(), winners = context->get_saved_variables()[0];
     at::Tensor grad_in = at::empty({block.num_src, grad_out.size(1)}, grad_out.options());
-    const NeighborMaxGrad grad{.rows = block.num_src,
-                               .cols = grad_out.size(1),
-                               .indptr = block.transposed_indptr,
-                               .indices = block.transposed_indices,
-                               .winners = winners.const_data_ptr<std::int32_t>(),
-                               .grad_out = grad_out.const_data_ptr<float>(),
-                               .grad_in = grad_in.mutable_data_ptr<float>()};
+    const EdgeMaxGrad grad{.out_edges = {block.num_src, block.transposed_indptr, block.transposed_indices},
+                           .cols = grad_out.size(1),
+                           .winners = winners.const_data_ptr<std::int32_t>(),
+                           .grad_out = grad_out.const_data_ptr<float>(),
+                           .grad_in = grad_in.mutable_data_ptr<float>()};
 #if STRATA_WITH_CUDA
     if (grad_out.is_cuda()) neighbor_max_grad_cuda(grad, stream_of(grad_out));
 #endif

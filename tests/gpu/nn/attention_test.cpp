@@ -7,7 +7,7 @@
 
 #include <cmath>
 
-#include "kernels/neighbor_max.hpp"
+#include "kernels/edge_kernels.hpp"
 #include "layers/ops.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/nn/model.hpp"
@@ -63,18 +63,15 @@ Outputs attend(const AttentionKernels& kernels, const OwnedBlock& block, const S
                      .weights = weights.const_data_ptr<float>(),
                      .scores = o.src_scores.mutable_data_ptr<float>()},
                     on);
-  const Attention over{.num_dst = block.num_dst,
-                       .num_src = block.num_src,
-                       .heads = heads,
-                       .head_cols = shape.head_cols,
-                       .indptr = view.indptr,
-                       .indices = view.indices,
-                       .out_indptr = view.transposed_indptr,
-                       .out_indices = view.transposed_indices,
-                       .rows = rows.const_data_ptr<float>(),
-                       .src_scores = o.src_scores.const_data_ptr<float>(),
-                       .dst_scores = dst_scores.const_data_ptr<float>(),
-                       .dropout = make_dropout(dropout, pass, 1, view)};
+  const EdgeAttention over{.edges = {block.num_dst, view.indptr, view.indices},
+                           .out_edges = {block.num_src, view.transposed_indptr, view.transposed_indices},
+                           .num_src = block.num_src,
+                           .heads = heads,
+                           .head_cols = shape.head_cols,
+                           .rows = rows.const_data_ptr<float>(),
+                           .src_scores = o.src_scores.const_data_ptr<float>(),
+                           .dst_scores = dst_scores.const_data_ptr<float>(),
+                           .dropout = make_dropout(dropout, pass, 1, view)};
   o.out = poisoned({block.num_dst, cols}, rows.options());
   o.log_sums = poisoned({block.num_dst, heads}, rows.options());
   kernels.forward({.over = over,
@@ -91,8 +88,8 @@ Outputs attend(const AttentionKernels& kernels, const OwnedBlock& block, const S
                     .dst_weights = weights.const_data_ptr<float>() + heads * shape.head_cols,
                     .grad_out = grad_out.const_data_ptr<float>(),
                     .means = o.means.mutable_data_ptr<float>(),
-                    .grad_dst_scores = o.grad_dst_scores.mutable_data_ptr<float>(),
                     .grad_src_scores = o.grad_src_scores.mutable_data_ptr<float>(),
+                    .grad_dst_scores = o.grad_dst_scores.mutable_data_ptr<float>(),
                     .grad_rows = o.grad_rows.mutable_data_ptr<float>()},
                    on);
   return o;
@@ -157,20 +154,16 @@ MaxOutputs largest(const OwnedBlock& block, Count cols, const c10::Device& devic
                at::full({block.num_dst, cols}, -7, in.options().dtype(at::kInt)),
                poisoned({block.num_src, cols}, in.options())};
   const sampling::Block view = block.view();
-  const NeighborMax max{.rows = block.num_dst,
-                        .cols = cols,
-                        .indptr = view.indptr,
-                        .indices = view.indices,
-                        .in = in.const_data_ptr<float>(),
-                        .out = o.out.mutable_data_ptr<float>(),
-                        .winners = o.winners.mutable_data_ptr<std::int32_t>()};
-  const NeighborMaxGrad grad{.rows = block.num_src,
-                             .cols = cols,
-                             .indptr = view.transposed_indptr,
-                             .indices = view.transposed_indices,
-                             .winners = o.winners.const_data_ptr<std::int32_t>(),
-                             .grad_out = grad_out.const_data_ptr<float>(),
-                             .grad_in = o.grad_in.mutable_data_ptr<float>()};
+  const EdgeMax max{.edges = {block.num_dst, view.indptr, view.indices},
+                    .cols = cols,
+                    .in = in.const_data_ptr<float>(),
+                    .out = o.out.mutable_data_ptr<float>(),
+                    .winners = o.winners.mutable_data_ptr<std::int32_t>()};
+  const EdgeMaxGrad grad{.out_edges = {block.num_src, view.transposed_indptr, view.transposed_indices},
+                         .cols = cols,
+                         .winners = o.winners.const_data_ptr<std::int32_t>(),
+                         .grad_out = grad_out.const_data_ptr<float>(),
+                         .grad_in = o.grad_in.mutable_data_ptr<float>()};
   if (device.is_cuda()) {
     neighbor_max_cuda(max, stream());
     neighbor_max_grad_cuda(grad, stream());

@@ -8,7 +8,7 @@
 
 #include <cmath>
 
-#include "kernels/column_sums.hpp"
+#include "kernels/edge_kernels.hpp"
 #include "layers/ops.hpp"
 #include "strata/cuda/device.hpp"
 #include "support/blocks.hpp"

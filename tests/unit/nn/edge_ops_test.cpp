@@ -219,7 +219,7 @@ TEST(MaxOverEdges, FindsTheFirstWinnerAndSendsItTheGradient) {
   const auto in = random_floats(40 * kCols, 9), grad_out = random_floats(24 * kCols, 10);
   std::vector<float> out(24 * kCols, NAN), grad_in(40 * kCols, NAN), expected_grad(40 * kCols);
   std::vector<std::int32_t> winners(24 * kCols, -7);
-  max_over_edges({lists.view(), kCols, in.data(), out.data(), winners.data()}, kCpu);
+  max_over_edges({lists.view(), kCols, nullptr, in.data(), out.data(), winners.data()}, kCpu);
   max_over_edges_grad({out_edges.view(), kCols, winners.data(), grad_out.data(), grad_in.data()}, kCpu);
   for (std::size_t v = 0; v < 24; ++v) {
     for (std::size_t c = 0; c < kCols; ++c) {
@@ -260,17 +260,16 @@ class AttendOverEdges : public testing::TestWithParam<bool> {
 
   EdgeAttention over(double dropout = 0) const {
     return {.edges = lists.view(),
+            .out_edges = out_edges.view(),
             .num_src = num_src,
             .heads = kHeads,
             .head_cols = kHeadCols,
-            .slope = kSlope,
-            .self_loops = GetParam(),
-            .dropout = dropout,
-            .key = key.data(),
-            .ids = ids.data(),
             .rows = rows.data(),
             .src_scores = src_scores.data(),
-            .dst_scores = dst_scores.data()};
+            .dst_scores = dst_scores.data(),
+            .dropout = edge_dropout(dropout, key.data(), ids.data()),
+            .slope = kSlope,
+            .self_loops = GetParam()};
   }
 
   void attend(double dropout = 0) {
@@ -330,7 +329,6 @@ TEST_P(AttendOverEdges, HasTheGradientsOfTheReference) {
   std::vector<float> means(dst_scores.size()), grad_src(src_scores.size()), grad_dst(dst_scores.size()),
       grad_rows(rows.size());
   attend_over_edges_grad({.over = over(),
-                          .out_edges = out_edges.view(),
                           .log_sums = log_sums.data(),
                           .src_weights = weights.data(),
                           .grad_out = grad_out.data(),

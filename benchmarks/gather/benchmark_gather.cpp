@@ -49,7 +49,7 @@ void add_options(CLI::App& app, Arguments& a) {
   app.add_option("--host-row-bytes", a.host_row_bytes)->delimiter(',')->capture_default_str();
   app.add_option("--host-paths", a.host_paths)
       ->delimiter(',')
-      ->check(CLI::IsMember({"zero-copy", "threads", "both", "copy"}))
+      ->check(CLI::IsMember({"zero-copy", "threads", "both"}))
       ->capture_default_str();
   app.add_option("--threads", a.threads, "CPU threads of a rank; 0: the default")
       ->delimiter(',')
@@ -76,10 +76,7 @@ struct Result {
 };
 
 HostPath host_path(const std::string& name) {
-  return name == "threads" ? HostPath::threads
-         : name == "both"  ? HostPath::both
-         : name == "copy"  ? HostPath::copy
-                           : HostPath::zero_copy;
+  return name == "threads" ? HostPath::threads : name == "both" ? HostPath::both : HostPath::zero_copy;
 }
 
 /// Everything the cases share.

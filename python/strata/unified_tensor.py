@@ -263,7 +263,7 @@ def unified(tensor: Any, *, check: bool = True, host_gather: str = "auto", host_
 
     `host_gather` says how rows reach the GPU, as strata-train's option does: "zero-copy" (kernels read them in aligned
     pieces), "threads" of the CPU (`host_threads` of them; 0: three quarters of the cores), "both", or "auto": both where the
-    tensor has more than 1 GiB and the process four cores, else zero copy; "copy", for comparison, gathers on the CPU and copies.
+    tensor has more than 1 GiB and the process four cores, else zero copy.
 
     An array that can only be read, such as numpy.load(file, mmap_mode="r"), gives rows and takes none.
     """

@@ -244,8 +244,6 @@ HostRate host_rate_of_table(const MeasuredPaths& measured, std::int64_t row_byte
     return {.bytes_per_second = zero_copy};
   if (path == tensor::HostPath::threads) return {measured.host_threads, measured.host_start};
   const double link = std::max(measured.host_both, measured.host_threads);
-  if (path == tensor::HostPath::copy)
-    return {1 / (1 / measured.host_threads + 1 / link), measured.host_start};
   return {std::min(zero_copy + measured.host_threads, link), measured.host_start};
 }
 

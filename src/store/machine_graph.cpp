@@ -115,8 +115,6 @@ const char* name_of(tensor::HostPath path) {
       return "CPU threads";
     case tensor::HostPath::both:
       return "CPU threads and zero copy together";
-    case tensor::HostPath::copy:
-      return "CPU threads, then copied";
   }
   return "";
 }

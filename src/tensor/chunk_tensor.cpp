@@ -158,11 +158,6 @@ void ChunkTensor::configure(const GatherSettings& settings) {
         "gathers of \"{}\": {} threads, {} multiprocessors and a share of {} are not all in range",
         state_->spec.name, settings.threads, settings.multiprocessors, settings.threads_share));
   }
-  if (settings.host_path == HostPath::copy && !state_->on_host()) {
-    throw InputError(fmt::format("\"{}\" has rows on GPUs, but is to be gathered on the CPU and copied",
-                                 state_->spec.name),
-                     "Leave all rows on the host (--placement features=0/0/100), or gather in another way.");
-  }
   state_->settings = settings;
   state_->backend->configure(state_->settings);
 }

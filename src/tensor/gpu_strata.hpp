@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "gather.hpp"
-#include "host_path/copied_gather.hpp"
 #include "host_path/threaded_gather.hpp"
 #include "memory/peer_memory.hpp"
 #include "strata/comm/resources.hpp"
@@ -44,11 +43,6 @@ class GpuStrata {
   /// Replaces automatic settings by values, and starts the threads of the host stratum if it needs them.
   void configure(GatherSettings& settings);
   void gather(const RowIds& ids, const RowsOut& out, const cuda::Stream& stream) const;
-  /// The gather of HostPath::copy. REQUIRES: `host` has all rows.
-  void gather_by_copy(const HostRows& host, const RowIds& ids, const RowsOut& out, const cuda::Stream& stream,
-                      ThreadPool& pool) const {
-    copied_->gather(host, ids, out, table_.bad != nullptr, stream, pool);
-  }
   void decode(const CodedRows& coded, float* out, const cuda::Stream& stream) const;
   void count_strata(const RowIds& ids, Count* counts, const cuda::Stream& stream) const;
   void scatter(const RowIds& ids, const RowsIn& in, const cuda::Stream& stream) const;
@@ -96,7 +90,6 @@ class GpuStrata {
   cuda::Array<float> codebooks_;  // of the tensor's code, if it has some
   cuda::Stream copier_;
   std::unique_ptr<ThreadedGather> threaded_;  // null if no CPU threads gather
-  std::unique_ptr<CopiedGather> copied_;      // only with HostPath::copy
 };
 
 /// Moves the rows of strata that lack peer access to the host stratum of the placement, and logs it.

@@ -180,9 +180,7 @@ void GpuStrata::configure(GatherSettings& settings) {
   if (settings.threads == 0) settings.threads = default_host_threads(resources_.cores);
   settings_ = settings;
   threaded_.reset();
-  copied_.reset();
-  if (settings.host_path == HostPath::copy) copied_ = std::make_unique<CopiedGather>(device_);
-  if (settings.host_path == HostPath::zero_copy || copied_ || host_bytes == 0) return;
+  if (settings.host_path == HostPath::zero_copy || host_bytes == 0) return;
   HostGather::Options options{.threads = settings.threads,
                               .processors = resources_.own_processors,
                               .share = settings.host_path == HostPath::threads ? 1 : settings.threads_share};
@@ -259,7 +257,6 @@ ArrayStrata GpuStrata::array_strata() const {
 
 void GpuStrata::close(const comm::Machine& machine) {
   threaded_.reset();
-  copied_.reset();
   for (std::unique_ptr<PeerMemory>* peers : {&stripes_, &replicas_}) {
     if (*peers) (*peers)->close(machine);
     peers->reset();

@@ -26,10 +26,7 @@ class GpuBackend final : public TensorBackend {
     host_.adopt(layout, host_rows);
     gpu_.adopt(layout, host_rows);
   }
-  void configure(GatherSettings& settings) override {
-    host_path_ = settings.host_path;
-    gpu_.configure(settings);
-  }
+  void configure(GatherSettings& settings) override { gpu_.configure(settings); }
   std::vector<StratumView> views() const override {
     std::vector<StratumView> views = gpu_.views();
     for (const StratumView& view : host_.views()) views.push_back(view);
@@ -66,7 +63,6 @@ class GpuBackend final : public TensorBackend {
   Device device_;
   TensorSpec spec_;
   Layout layout_;
-  HostPath host_path_ = HostPath::automatic;
   HostBackend host_;
   GpuStrata gpu_;
 };
@@ -93,7 +89,6 @@ void GpuBackend::read_rows(Count first, Count count, std::byte* rows) const {
 void GpuBackend::gather(const RowIds& ids, const RowsOut& out, const cuda::Stream& stream,
                         ThreadPool& pool) const {
   if (!is_for_gpu(stream)) return host_.gather(ids, out, stream, pool);
-  if (host_path_ == HostPath::copy) return gpu_.gather_by_copy(host_.rows(), ids, out, stream, pool);
   gpu_.gather(ids, out, stream);
 }
 

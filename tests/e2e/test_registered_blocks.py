@@ -21,7 +21,7 @@ class RegisteredBlocks(e2e.Case):
         # All rows in host memory: synthetic features are made on the GPU, evaluation moves hidden rows to and fro. 24 columns are
         # dense rows, 25 padded ones; a block holds no whole number of either.
         for features in (24, 25):
-            for options in (['--placement', 'host'], ['--placement', 'features=30/0/70'], ['--placement', 'host', '--host-gather', 'copy']):
+            for options in (['--placement', 'host'], ['--placement', 'features=30/0/70'], ['--placement', 'host', '--host-gather', 'threads']):
                 for ranks in (1, 2):
                     job = ['--graph', SPEC.format(features=features), '--global-batch-size', '400', *options]
                     expected = self.run_job(None, *job, ranks=ranks)

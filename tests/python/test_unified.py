@@ -68,7 +68,7 @@ class Unified(unittest.TestCase):
 
     def test_reads_on_the_path_that_is_asked_for(self):
         tensor = values((1000, 128), torch.float32)
-        for path in ("auto", "zero-copy", "threads", "both", "copy"):
+        for path in ("auto", "zero-copy", "threads", "both"):
             u = strata.unified(tensor, host_gather=path, host_threads=2)
             for place in self.places:
                 with self.subTest(path, ids_on=place):

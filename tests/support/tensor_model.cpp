@@ -345,18 +345,9 @@ void check_random_tensor(const comm::Machine& machine, Device device, std::uint6
                   .common = common,
                   .own = Random(seed * 31 + static_cast<std::uint64_t>(machine.rank()))};
   fixture.expect_contents("write");
-  const bool on_host = std::ranges::all_of(tensor.placement().segments, [](const tensor::Segment& s) {
-    return s.replicated == 0 && s.striped == 0;
-  });
-  std::vector<tensor::HostPath> paths = {tensor::HostPath::copy, tensor::HostPath::automatic,
-                                         tensor::HostPath::zero_copy, tensor::HostPath::threads,
-                                         tensor::HostPath::both};
-  if (!on_host) {
-    EXPECT_THROW(tensor.configure({.host_path = tensor::HostPath::copy}), InputError);
-    paths.erase(paths.begin());
-  }
   fixture.check_counts();
-  for (const tensor::HostPath path : paths) {
+  for (const tensor::HostPath path : {tensor::HostPath::automatic, tensor::HostPath::zero_copy,
+                                      tensor::HostPath::threads, tensor::HostPath::both}) {
     tensor.configure({.host_path = path,
                       .threads = 2,
                       .threads_share = path == tensor::HostPath::both ? 0.5 : 0,

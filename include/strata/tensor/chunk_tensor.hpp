@@ -88,10 +88,6 @@ enum class HostPath : std::uint8_t {
   zero_copy,  ///< kernels read them over PCIe, limited by address translation for short rows of large tables
   threads,    ///< CPU threads gather them into a pinned ring that a kernel drains
   both,       ///< the threads take a measured share, the kernels the rest
-  /// CPU threads gather all rows into one buffer, and one copy then brings them to the GPU. This is what
-  /// libraries do that keep features only in host memory; it is here for comparison. Gathers wait for the
-  /// host, and all rows must lie there.
-  copy,
 };
 
 /// What the gathers of a tensor may use. 0 and `automatic` choose values that measurements showed to be good.
@@ -141,7 +137,7 @@ class ChunkTensor {
   std::vector<StratumView> views() const;
 
   /// The settings take effect at the next gather. Not thread safe. Throws InputError for a value out of
-  /// range, and for HostPath::copy unless all rows lie on the host.
+  /// range.
   void configure(const GatherSettings& settings);
   const GatherSettings& settings() const;  ///< as chosen
 
@@ -159,8 +155,8 @@ class ChunkTensor {
   /// out[i] = row(ids[i]), converted to out.dtype; zeros for -1. A 1-D tensor has one column.
   ///
   /// On a GPU: asynchronous on `stream`. Only the first gather along a HostPath with threads allocates and
-  /// synchronises; HostPath::copy waits, and runs on `pool`. On the cpu (a stream of the cpu): blocks, and
-  /// runs on `pool`. Thread safe on different streams. Throws Error for a type that can_gather() refuses.
+  /// synchronises. On the cpu (a stream of the cpu): blocks, and runs on `pool`. Thread safe on different
+  /// streams. Throws Error for a type that can_gather() refuses.
   void gather(const RowIds& ids, const RowsOut& out, const cuda::Stream& stream, ThreadPool& pool) const;
   void gather(const RowIds& ids, float* out, const cuda::Stream& stream, ThreadPool& pool) const {
     gather(ids, RowsOut{.data = out}, stream, pool);
@@ -219,7 +215,6 @@ inline constexpr auto enum_names<tensor::HostPath> =
     std::to_array<EnumName<tensor::HostPath>>({{tensor::HostPath::automatic, "auto"},
                                                {tensor::HostPath::zero_copy, "zero-copy"},
                                                {tensor::HostPath::threads, "threads"},
-                                               {tensor::HostPath::both, "both"},
-                                               {tensor::HostPath::copy, "copy"}});
+                                               {tensor::HostPath::both, "both"}});
 
 }  // namespace strata

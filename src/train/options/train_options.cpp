@@ -217,8 +217,7 @@ void add_machine_options(OptionTable& table, TrainConfig& c) {
       "replicated, striped and in host memory (features=10/40/50)");
   table.add("host-gather", c.host_gather,
             "How GPUs read feature rows in host memory: zero-copy, threads (CPU threads gather them), both, "
-            "copy (gathered on the CPU, then copied: for comparison), auto (both for more than 1 GiB where a "
-            "rank has 4 cores)");
+            "auto (both for more than 1 GiB where a rank has 4 cores)");
   table.add(
       "replicate-graph", c.replicate_graph,
       "Keep the structure of the whole graph on every machine, so that only features are exchanged: auto "

@@ -101,9 +101,8 @@ TEST_F(ChunkTensorOnGpu, DecodesRowsOfEveryStratum) {
 
 TEST_F(ChunkTensorOnGpu, DecodesHostRowsAlongEveryPath) {
   for (const RowCode::Kind code : kAllCodes) {
-    for (const HostPath path : {HostPath::zero_copy, HostPath::threads, HostPath::both, HostPath::copy}) {
+    for (const HostPath path : {HostPath::zero_copy, HostPath::threads, HostPath::both}) {
       for (const Count gpu_rows : {0, 700}) {
-        if (path == HostPath::copy && gpu_rows > 0) continue;
         const TensorCase tensor_case{
             DType::f32, 37, {.segments = {{.replicated = gpu_rows, .host = 3000}}}, 6000, code};
         SCOPED_TRACE(tensor_case.str() + ", " + std::string(enum_name(path)));

@@ -89,7 +89,7 @@ TEST_P(Unified, GathersRowsByIds) {
 
 TEST_P(Unified, GathersTheSameRowsOnEveryPath) {
   using tensor::HostPath;
-  for (const HostPath path : {HostPath::zero_copy, HostPath::threads, HostPath::both, HostPath::copy}) {
+  for (const HostPath path : {HostPath::zero_copy, HostPath::threads, HostPath::both}) {
     UnifiedTensor tensor = make({.host_path = path, .threads = 2});
     cuda::Array<std::byte> out(cuda::memory_on(device_),
                                std::ssize(ids_) * static_cast<Count>(rows_.row_bytes), "test", device_);

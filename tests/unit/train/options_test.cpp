@@ -58,7 +58,6 @@ TEST(TrainOptions, TellHowHostRowsAreRead) {
   EXPECT_EQ(config_of({"--host-gather", "zero-copy"}).host_gather, HostPath::zero_copy);
   EXPECT_EQ(config_of({"--host-gather", "threads"}).host_gather, HostPath::threads);
   EXPECT_EQ(config_of({"--host-gather", "both"}).host_gather, HostPath::both);
-  EXPECT_EQ(config_of({"--host-gather", "copy"}).host_gather, HostPath::copy);
   expect_refused({"--host-gather", "dma"}, {"--host-gather"});
 }
 

@@ -18,6 +18,7 @@ namespace strata::partition {
 namespace {
 
 using graph::PartReader;
+using graph::Split;
 
 constexpr Count kRows = graph::kMostBlockRows;  // read at once
 constexpr Count kEdges = Count{1} << 16;        // read at once
@@ -73,8 +74,7 @@ class ContentsCheck {
       check_features(reader, part);
     });
     if (problems_.empty()) check_whole_structure();
-    for (const auto split : {PartReader::Split::train, PartReader::Split::valid, PartReader::Split::test})
-      check_split(split);
+    for (const auto split : {Split::train, Split::valid, Split::test}) check_split(split);
     check_constraints();
     return std::move(problems_);
   }
@@ -295,8 +295,8 @@ class ContentsCheck {
 
   /// Checks that the ranks of all parts are a permutation that ascends with the original ids, and that no
   /// node is in two splits.
-  void check_split(PartReader::Split split) {
-    const bool train = split == PartReader::Split::train, valid = split == PartReader::Split::valid;
+  void check_split(Split split) {
+    const bool train = split == Split::train, valid = split == Split::valid;
     const std::string name = nodes_ + "split/" + (train ? "train" : valid ? "valid" : "test");
     const Count size = train ? manifest_.num_train : valid ? manifest_.num_valid : manifest_.num_test;
     std::vector<NodeId> by_rank(at(size), -1);
@@ -316,7 +316,7 @@ class ContentsCheck {
     }
   }
 
-  bool place(const PartReader& reader, PartReader::Split split, int part, std::vector<NodeId>& by_rank) {
+  bool place(const PartReader& reader, Split split, int part, std::vector<NodeId>& by_rank) {
     std::vector<Count> rows(at(std::min(kRows, reader.split_size(split)))), ranks(rows.size());
     Count last_rank = -1;
     for (Count first = 0; first < reader.split_size(split); first += kRows) {

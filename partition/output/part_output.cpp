@@ -18,6 +18,7 @@ namespace {
 using graph::PartData;
 using graph::PartReader;
 using graph::PartWriter;
+using graph::Split;
 
 constexpr Count kPieceEdges = Count{1} << 17;
 constexpr Count kPieceFeatureBytes = Count{4} << 20;
@@ -97,9 +98,9 @@ class PartsOutput {
 
   void write_splits() {
     for (int p = 0; p < num_parts(); ++p) {
-      writers_[at(p)].write_split(PartReader::Split::train, train_[at(p)]);
-      writers_[at(p)].write_split(PartReader::Split::valid, valid_[at(p)]);
-      writers_[at(p)].write_split(PartReader::Split::test, test_[at(p)]);
+      writers_[at(p)].write_split(Split::train, train_[at(p)]);
+      writers_[at(p)].write_split(Split::valid, valid_[at(p)]);
+      writers_[at(p)].write_split(Split::test, test_[at(p)]);
     }
   }
 

@@ -233,16 +233,6 @@ bool fits(const Launch& l) {
          divides(static_cast<std::uint64_t>(l.out_pitch_bytes()), kStore);
 }
 
-template <typename Codec, typename... Narrower>
-void launch_first_that_fits(const Launch& l) {
-  if constexpr (sizeof...(Narrower) == 0) {
-    launch<Codec>(l);
-  } else {
-    if (fits<Codec>(l)) return launch<Codec>(l);
-    launch_first_that_fits<Narrower...>(l);
-  }
-}
-
 void launch_as_floats(const Launch& l) {
   switch (l.format.stored) {
     case DType::f32:

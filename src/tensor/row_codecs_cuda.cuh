@@ -5,39 +5,17 @@
 
 #include <cstring>
 
+#include "strata/cuda/word.cuh"
 #include "strata/util/types.hpp"
 
 /// What a kernel loads and stores at once: words of bytes as they are, or packs of elements whose type
 /// changes. Only for .cu files.
 namespace strata::tensor {
 
-template <int kBytes>
-struct Word;
-template <>
-struct Word<1> {
-  using Type = unsigned char;
-};
-template <>
-struct Word<2> {
-  using Type = unsigned short;
-};
-template <>
-struct Word<4> {
-  using Type = unsigned int;
-};
-template <>
-struct Word<8> {
-  using Type = uint2;
-};
-template <>
-struct Word<16> {
-  using Type = uint4;
-};
-
 /// Bytes as they are.
 template <int kBytes>
 struct Raw {
-  using Bits = typename Word<kBytes>::Type;
+  using Bits = typename cuda::Word<kBytes>::Type;
   static constexpr int kIn = kBytes, kOut = kBytes;
   static __device__ void store(const Bits& bits, std::byte* out, float) {
     *reinterpret_cast<Bits*>(out) = bits;
@@ -64,7 +42,7 @@ __device__ inline float to_float(std::int8_t value, float scale) {
 template <int kBytes>
 __device__ void store_words(const void* bytes, std::byte* out) {
   constexpr int kWord = kBytes < 16 ? kBytes : 16;
-  using Bits = typename Word<kWord>::Type;
+  using Bits = typename cuda::Word<kWord>::Type;
   Bits words[kBytes / kWord];
   memcpy(words, bytes, kBytes);
 #pragma unroll
@@ -74,7 +52,7 @@ __device__ void store_words(const void* bytes, std::byte* out) {
 /// kWidth neighboring elements that become f32.
 template <typename Element, int kWidth>
 struct ToFloat {
-  using Bits = typename Word<static_cast<int>(sizeof(Element)) * kWidth>::Type;
+  using Bits = typename cuda::Word<static_cast<int>(sizeof(Element)) * kWidth>::Type;
   static constexpr int kIn = static_cast<int>(sizeof(Element)) * kWidth, kOut = 4 * kWidth;
   static __device__ void store(const Bits& bits, std::byte* out, float scale) {
     Element elements[kWidth];
@@ -89,7 +67,7 @@ struct ToFloat {
 /// kWidth neighboring f32 or f16 that become bf16, rounded to nearest even.
 template <typename Element, int kWidth>
 struct ToBFloat {
-  using Bits = typename Word<static_cast<int>(sizeof(Element)) * kWidth>::Type;
+  using Bits = typename cuda::Word<static_cast<int>(sizeof(Element)) * kWidth>::Type;
   static constexpr int kIn = static_cast<int>(sizeof(Element)) * kWidth, kOut = 2 * kWidth;
   static __device__ void store(const Bits& bits, std::byte* out, float scale) {
     Element elements[kWidth];
@@ -100,5 +78,17 @@ struct ToBFloat {
     store_words<kOut>(values, out);
   }
 };
+
+/// Launches with the first codec that fits; fits<Codec>() and launch<Codec>() stand beside the kernels of
+/// `Launch`. The last codec fits always.
+template <typename Codec, typename... Narrower, typename Launch>
+void launch_first_that_fits(const Launch& l) {
+  if constexpr (sizeof...(Narrower) == 0) {
+    launch<Codec>(l);
+  } else {
+    if (fits<Codec>(l)) return launch<Codec>(l);
+    launch_first_that_fits<Narrower...>(l);
+  }
+}
 
 }  // namespace strata::tensor

@@ -32,7 +32,7 @@ template <int kBytes>
 __global__ void __launch_bounds__(kThreads)
     scatter_teams(const __grid_constant__ RowTable table, const __grid_constant__ RowList list, Piece piece,
                   ScatterShape shape, const __grid_constant__ Replicas replicas, const std::byte* in) {
-  using Bits = typename Word<kBytes>::Type;
+  using Bits = typename cuda::Word<kBytes>::Type;
   const Entries entries = entries_of(list, piece);
   const std::uint32_t thread = blockIdx.x * blockDim.x + threadIdx.x;
   const std::uint32_t team = 1u << shape.team_shift, lane = thread & (team - 1);

@@ -27,7 +27,7 @@ void use(const graph::PartReader& part, const graph::Manifest& manifest) {
   read_all<std::int32_t>(nodes, [&](std::int32_t* out) { part.read_labels(0, nodes, out); });
   read_all<std::int32_t>(nodes, [&](std::int32_t* out) { part.read_clusters(0, nodes, out); });
   read_all<float>(nodes * manifest.feature_cols, [&](float* out) { part.read_features(0, nodes, out); });
-  expect_result_or_error([&] { part.read_split(graph::PartReader::Split::train); });
+  expect_result_or_error([&] { part.read_split(graph::Split::train); });
 }
 
 }  // namespace

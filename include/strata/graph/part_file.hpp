@@ -9,6 +9,7 @@
 
 #include "strata/graph/partition_book.hpp"
 #include "strata/graph/planted.hpp"
+#include "strata/util/enum_names.hpp"
 #include "strata/util/label_sets.hpp"
 #include "strata/util/row_code.hpp"
 #include "strata/util/types.hpp"
@@ -16,6 +17,8 @@
 namespace strata::graph {
 
 struct PartRecord;
+
+enum class Split : std::uint8_t { train, valid, test };
 
 /// A relation: edges of one kind, from nodes of one type to nodes of another.
 struct EdgeType {
@@ -138,7 +141,6 @@ class PartReader {
   /// Reads rows in the manifest's dtype, or its code.
   void read_features(Count first_row, Count num_rows, void* out, RecentBlocks* recent = nullptr) const;
   Count feature_block_rows() const;  ///< rows per block; readings of whole blocks are the cheapest
-  enum class Split { train, valid, test };
   PartData::SplitRows read_split(Split split) const;
   Count split_size(Split split) const;
   void read_split_rows(Split split, Count first, Count count, Count* out) const;
@@ -151,3 +153,14 @@ class PartReader {
 };
 
 }  // namespace strata::graph
+
+namespace strata {
+
+template <>
+inline constexpr auto enum_names<graph::Split> =
+    std::to_array<EnumName<graph::Split>>({{graph::Split::train, "train"},
+                                           {graph::Split::valid, "valid"},
+                                           {graph::Split::valid, "val"},
+                                           {graph::Split::test, "test"}});
+
+}  // namespace strata

@@ -41,7 +41,7 @@ class PartWriter {
   void write_clusters(Count first, std::span<const std::int32_t> values) const;
   /// Whole rows of the manifest's dtype.
   void write_features(Count first_row, std::span<const std::byte> rows) const;
-  void write_split(PartReader::Split split, const PartData::SplitRows& rows) const;
+  void write_split(Split split, const PartData::SplitRows& rows) const;
 
   /// Starts writing the file's pages to disk without waiting for it.
   void start_flush() const;

@@ -12,6 +12,7 @@
 #include "strata/feature/fetcher.hpp"
 #include "strata/graph/from_arrays.hpp"
 #include "strata/graph/graph.hpp"
+#include "strata/graph/part_file.hpp"
 #include "strata/graph/source.hpp"
 #include "strata/loader/runtime.hpp"
 #include "strata/sampling/neighbor_chooser.hpp"
@@ -20,7 +21,7 @@
 
 namespace strata::loader {
 
-enum class Split : std::uint8_t { train, valid, test };
+using graph::Split;
 
 /// What is loaded of a graph, and where it may lie.
 struct GraphOptions {
@@ -145,14 +146,3 @@ class Graph {
 };
 
 }  // namespace strata::loader
-
-namespace strata {
-
-template <>
-inline constexpr auto enum_names<loader::Split> =
-    std::to_array<EnumName<loader::Split>>({{loader::Split::train, "train"},
-                                            {loader::Split::valid, "valid"},
-                                            {loader::Split::valid, "val"},
-                                            {loader::Split::test, "test"}});
-
-}  // namespace strata

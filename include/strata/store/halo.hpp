@@ -28,9 +28,10 @@ struct NodeIndexView {
   }
 };
 
-/// A set of nodes, each of which has a position. An owner of about 16 bytes per node.
+/// A set of nodes, each of which has a position. An owner of about kBytesPerNode.
 class NodeIndex {
  public:
+  static constexpr std::int64_t kBytesPerNode = 16;
   NodeIndex() = default;
   /// nodes[i] gets position i. The nodes are distinct, below num_nodes, and in any order.
   NodeIndex(std::span<const NodeId> nodes, NodeId num_nodes);

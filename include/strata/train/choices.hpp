@@ -2,18 +2,15 @@
 #pragma once
 #include <cstdint>
 
+#include "strata/nn/optimizer_kind.hpp"
 #include "strata/util/enum_names.hpp"
 #include "strata/util/types.hpp"
 
 /// The choices of a training run, by the names that users know.
 namespace strata::train {
 
-enum class OptimizerKind : std::uint8_t {
-  adam,   ///< decay is added to the gradient
-  adamw,  ///< decoupled decay
-  sgd,
-};
-enum class ScheduleKind : std::uint8_t { constant, cosine, step };  ///< see ScheduleOptions
+using nn::OptimizerKind;
+using nn::ScheduleKind;
 /// How the learning rate changes after the warm-up.
 struct LrSchedule {
   ScheduleKind kind = ScheduleKind::constant;
@@ -53,18 +50,6 @@ enum class Transport : std::uint8_t {
 }  // namespace strata::train
 
 namespace strata {
-
-template <>
-inline constexpr auto enum_names<train::OptimizerKind> =
-    std::to_array<EnumName<train::OptimizerKind>>({{train::OptimizerKind::adam, "adam"},
-                                                   {train::OptimizerKind::adamw, "adamw"},
-                                                   {train::OptimizerKind::sgd, "sgd"}});
-
-template <>
-inline constexpr auto enum_names<train::ScheduleKind> =
-    std::to_array<EnumName<train::ScheduleKind>>({{train::ScheduleKind::constant, "constant"},
-                                                  {train::ScheduleKind::cosine, "cosine"},
-                                                  {train::ScheduleKind::step, "step"}});
 
 template <>
 inline constexpr auto enum_names<train::SamplerKind> =

@@ -138,8 +138,8 @@ struct SplitChoice {
       }
     }
   }
-  const PartData::SplitRows& of(PartReader::Split split) const {
-    return split == PartReader::Split::train ? train : split == PartReader::Split::valid ? valid : test;
+  const PartData::SplitRows& of(Split split) const {
+    return split == Split::train ? train : split == Split::valid ? valid : test;
   }
 
  private:
@@ -206,14 +206,14 @@ class PlantedPart final : public PartSource {
     }
   }
   Count feature_block_rows() const override { return 1; }
-  PartData::SplitRows read_split(PartReader::Split split) const override { return splits_.of(split); }
-  Count split_size(PartReader::Split split) const override { return std::ssize(splits_.of(split).rows); }
-  void read_split_rows(PartReader::Split split, Count first, Count count, Count* out) const override {
+  PartData::SplitRows read_split(Split split) const override { return splits_.of(split); }
+  Count split_size(Split split) const override { return std::ssize(splits_.of(split).rows); }
+  void read_split_rows(Split split, Count first, Count count, Count* out) const override {
     const std::vector<Count>& rows = splits_.of(split).rows;
     check(first, count, std::ssize(rows));
     std::copy_n(rows.begin() + first, count, out);
   }
-  void read_split_ranks(PartReader::Split split, Count first, Count count, Count* out) const override {
+  void read_split_ranks(Split split, Count first, Count count, Count* out) const override {
     const std::vector<Count>& ranks = splits_.of(split).ranks;
     check(first, count, std::ssize(ranks));
     std::copy_n(ranks.begin() + first, count, out);

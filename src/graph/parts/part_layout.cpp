@@ -37,13 +37,13 @@ Count inner_nodes(const Manifest& manifest, int part) {
   return offsets[static_cast<std::size_t>(part) + 1] - offsets[static_cast<std::size_t>(part)];
 }
 
-SplitFields fields_of(PartReader::Split split) {
+SplitFields fields_of(Split split) {
   switch (split) {
-    case PartReader::Split::train:
+    case Split::train:
       return {Field::train_row, Field::train_rank};
-    case PartReader::Split::valid:
+    case Split::valid:
       return {Field::valid_row, Field::valid_rank};
-    case PartReader::Split::test:
+    case Split::test:
       return {Field::test_row, Field::test_rank};
   }
   throw Error("unknown split");

@@ -66,7 +66,7 @@ struct PartLayout {
 struct SplitFields {
   Field row, rank;
 };
-SplitFields fields_of(PartReader::Split split);
+SplitFields fields_of(Split split);
 
 /// Number of inner nodes of a part.
 Count inner_nodes(const Manifest& manifest, int part);

@@ -71,16 +71,14 @@ class FilePart final : public PartSource {
   Count feature_block_rows() const override {
     return std::max<Count>(1, layout_[Field::features].block_rows);
   }
-  PartData::SplitRows read_split(PartReader::Split split) const override {
+  PartData::SplitRows read_split(Split split) const override {
     return {read_all(fields_of(split).row), read_all(fields_of(split).rank)};
   }
-  Count split_size(PartReader::Split split) const override {
-    return layout_[fields_of(split).row].elements();
-  }
-  void read_split_rows(PartReader::Split split, Count first, Count count, Count* out) const override {
+  Count split_size(Split split) const override { return layout_[fields_of(split).row].elements(); }
+  void read_split_rows(Split split, Count first, Count count, Count* out) const override {
     read(fields_of(split).row, first, count, out);
   }
-  void read_split_ranks(PartReader::Split split, Count first, Count count, Count* out) const override {
+  void read_split_ranks(Split split, Count first, Count count, Count* out) const override {
     read(fields_of(split).rank, first, count, out);
   }
 

@@ -21,10 +21,10 @@ class PartSource {
   virtual void read_clusters(Count first, Count count, std::int32_t* out, RecentBlocks* recent) const = 0;
   virtual void read_features(Count first_row, Count num_rows, void* out, RecentBlocks* recent) const = 0;
   virtual Count feature_block_rows() const = 0;
-  virtual PartData::SplitRows read_split(PartReader::Split split) const = 0;
-  virtual Count split_size(PartReader::Split split) const = 0;
-  virtual void read_split_rows(PartReader::Split split, Count first, Count count, Count* out) const = 0;
-  virtual void read_split_ranks(PartReader::Split split, Count first, Count count, Count* out) const = 0;
+  virtual PartData::SplitRows read_split(Split split) const = 0;
+  virtual Count split_size(Split split) const = 0;
+  virtual void read_split_rows(Split split, Count first, Count count, Count* out) const = 0;
+  virtual void read_split_ranks(Split split, Count first, Count count, Count* out) const = 0;
 };
 
 struct PartReader::State {

@@ -185,7 +185,7 @@ void PartWriter::write_features(Count first_row, std::span<const std::byte> rows
                 static_cast<Count>(rows.size()) / extent.element_bytes(), rows.data());
 }
 
-void PartWriter::write_split(PartReader::Split split, const PartData::SplitRows& rows) const {
+void PartWriter::write_split(Split split, const PartData::SplitRows& rows) const {
   const auto [row, rank] = fields_of(split);
   state_->write<Count>(row, 0, rows.rows);
   state_->write<Count>(rank, 0, rows.ranks);
@@ -234,9 +234,9 @@ PartRecord write_part(const std::filesystem::path& directory, const Manifest& ma
   if (manifest.has_labels) writer.write_labels(0, data.labels);
   if (manifest.num_clusters > 0) writer.write_clusters(0, data.clusters);
   if (manifest.feature_cols > 0) writer.write_features(0, features);
-  writer.write_split(PartReader::Split::train, data.train);
-  writer.write_split(PartReader::Split::valid, data.valid);
-  writer.write_split(PartReader::Split::test, data.test);
+  writer.write_split(Split::train, data.train);
+  writer.write_split(Split::valid, data.valid);
+  writer.write_split(Split::test, data.test);
   return writer.finish();
 }
 

@@ -140,8 +140,7 @@ class WholeGraph {
     read_ids();
     read_lists();
     read_rows();
-    for (const auto split : {PartReader::Split::train, PartReader::Split::valid, PartReader::Split::test})
-      read_split(split);
+    for (const auto split : {Split::train, Split::valid, Split::test}) read_split(split);
     const ListCounts met{.entries = manifest_.num_edges,
                          .self_loops = self_loops_,
                          .duplicates = duplicates_,
@@ -347,10 +346,10 @@ class WholeGraph {
     }
   }
 
-  void read_split(PartReader::Split split) {
-    std::vector<NodeId>& nodes = split == PartReader::Split::train   ? graph_.splits.train
-                                 : split == PartReader::Split::valid ? graph_.splits.valid
-                                                                     : graph_.splits.test;
+  void read_split(Split split) {
+    std::vector<NodeId>& nodes = split == Split::train   ? graph_.splits.train
+                                 : split == Split::valid ? graph_.splits.valid
+                                                         : graph_.splits.test;
     for_each_part([&](const PartReader& part, NodeId first) {
       for (const Count row : part.read_split(split).rows) {
         if (row < 0 || row >= part.num_inner()) refuse_id(row);

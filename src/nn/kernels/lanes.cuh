@@ -4,30 +4,11 @@
 #include <cstdint>
 #include <cstring>
 
+#include "strata/cuda/word.cuh"
 #include "strata/util/types.hpp"
 
 /// Rows that groups of threads read; each thread takes some consecutive columns at once.
 namespace strata::nn {
-
-/// The type of a load of so many bytes.
-template <std::size_t Bytes>
-struct RawOf;
-template <>
-struct RawOf<2> {
-  using Type = unsigned short;
-};
-template <>
-struct RawOf<4> {
-  using Type = unsigned int;
-};
-template <>
-struct RawOf<8> {
-  using Type = uint2;
-};
-template <>
-struct RawOf<16> {
-  using Type = uint4;
-};
 
 /// Width consecutive values of a row in registers; one load or store of at most 16 bytes.
 template <typename T, int Width>
@@ -37,7 +18,7 @@ struct alignas(sizeof(T) * Width) Pack {
   __device__ static Pack load(const T* address) { return *reinterpret_cast<const Pack*>(address); }
   /// Loads from memory that the kernel does not write.
   __device__ static Pack load_constant(const T* address) {
-    const auto raw = __ldg(reinterpret_cast<const typename RawOf<sizeof(T) * Width>::Type*>(address));
+    const auto raw = __ldg(reinterpret_cast<const typename cuda::Word<sizeof(T) * Width>::Type*>(address));
     Pack pack;
     memcpy(&pack, &raw, sizeof(pack));
     return pack;

@@ -36,7 +36,7 @@ Count fill_checked(const HostIds& out, Count first, std::span<const NodeId> ids,
   return bad;
 }
 
-constexpr std::array kLocalSplits{graph::PartReader::Split::valid, graph::PartReader::Split::test};
+constexpr std::array kLocalSplits{graph::Split::valid, graph::Split::test};
 
 /// The begin of the block of elements that contains `place`; parts have the given offsets.
 Count start_of_block(std::span<const Count> offsets, Count place) {
@@ -306,7 +306,7 @@ std::vector<std::int64_t> PartLoader::read_split_sizes() {
 
 /// Marks the rows of a part that a split names. The file has them in the order of original ids, memory needs
 /// them ascending. Marks need no sorting, and little room until the regions are there.
-std::vector<bool> PartLoader::mark_rows(int part, graph::PartReader::Split split) const {
+std::vector<bool> PartLoader::mark_rows(int part, graph::Split split) const {
   const graph::PartReader& reader = reader_of(part);
   const Count size = reader.split_size(split);
   std::vector<bool> marked(static_cast<std::size_t>(reader.num_inner()));
@@ -357,7 +357,7 @@ void PartLoader::write_train(int part, const GraphRegions& regions) const {
   const bool open = has_lists(part) || others_[static_cast<std::size_t>(part)];
   if (!open) opened = open_part(part);
   const graph::PartReader& reader = open ? reader_of(part) : *opened;
-  const graph::PartData::SplitRows split = reader.read_split(graph::PartReader::Split::train);
+  const graph::PartData::SplitRows split = reader.read_split(graph::Split::train);
   std::vector<bool> marked(static_cast<std::size_t>(reader.num_inner()));
   for (std::size_t i = 0; i < split.rows.size(); ++i) {
     if (split.ranks[i] < 0 || split.ranks[i] >= regions.train.size()) {

@@ -94,7 +94,7 @@ class PartLoader {
   void read_original_ids(Range nodes, const GraphRegions& regions, ProgressBar& progress) const;
   void check_labels(int part, Range rows, const std::int32_t* labels) const;
   void read_labels(const GraphRegions& regions, ProgressBar& progress) const;
-  std::vector<bool> mark_rows(int part, graph::PartReader::Split split) const;
+  std::vector<bool> mark_rows(int part, graph::Split split) const;
   void mark_row(int part, Count row, std::vector<bool>& marked) const;
   void write_marked(int part, const std::vector<bool>& marked, NodeId* out) const;
   void write_train(int part, const GraphRegions& regions) const;

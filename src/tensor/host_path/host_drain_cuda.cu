@@ -161,16 +161,6 @@ bool fits(const Launch& l) {
          static_cast<std::size_t>(l.out_pitch_bytes()) % kStore == 0;
 }
 
-template <typename Codec, typename... Narrower>
-void launch_first_that_fits(const Launch& l) {
-  if constexpr (sizeof...(Narrower) == 0) {
-    launch<Codec>(l);
-  } else {
-    if (fits<Codec>(l)) return launch<Codec>(l);
-    launch_first_that_fits<Narrower...>(l);
-  }
-}
-
 template <typename Element, int kWidth>
 void launch_to_float(const Launch& l) {
   launch_first_that_fits<ToFloat<Element, kWidth>, ToFloat<Element, 1>>(l);

@@ -44,23 +44,21 @@ Largest measure(const PaddingOptions& options, std::size_t hops, const cuda::Str
 }
 
 Count with_margin(Count seen, Count bound) {
-  constexpr double kMargin = 1.04;
   constexpr Count kMultiple = 128;
-  const auto wanted = static_cast<Count>(static_cast<double>(seen) * kMargin) + kMultiple;
+  const auto wanted = static_cast<Count>(static_cast<double>(seen) * kSizeMargin) + kMultiple;
   return std::min(bound, wanted / kMultiple * kMultiple);
 }
 
 /// Room for what ranks ask each other for, by hop and for rows at the end; the same on all ranks. All of it
 /// crosses the wire, used or not; a batch that needs more makes it grow.
 std::vector<Count> agreed_requests(const PaddingOptions& options, const Largest& largest) {
-  constexpr double kMargin = 1.04;
   constexpr Count kSpare = 32;
   std::vector<Count> requests = options.sampler->report().largest_requests;
   requests.push_back(largest.rows);
   options.communicator->all_reduce(requests, comm::Communicator::Op::max);
   for (Count& request : requests)
     if (request > 0)
-      request = comm::rounded_cap(static_cast<Count>(static_cast<double>(request) * kMargin) + kSpare);
+      request = comm::rounded_cap(static_cast<Count>(static_cast<double>(request) * kSizeMargin) + kSpare);
   return requests;
 }
 

@@ -36,7 +36,7 @@ class OpenParts {
   const graph::PartReader& reader(int part) const { return readers_[static_cast<std::size_t>(part)]; }
 
   graph::PartData::SplitRows train_rows(int part) const {
-    graph::PartData::SplitRows split = reader(part).read_split(graph::PartReader::Split::train);
+    graph::PartData::SplitRows split = reader(part).read_split(graph::Split::train);
     for (std::size_t i = 0; i < split.rows.size(); ++i) {
       if (split.rows[i] < 0 || split.rows[i] >= reader(part).num_inner())
         refuse(part, fmt::format("a split names row {} of {}", split.rows[i], reader(part).num_inner()));

@@ -36,18 +36,17 @@ std::unique_ptr<nn::Optimizer> make_optimizer_of(const RunContext& context, Coun
   const TrainConfig& config = context.config;
   const Count steps = SeedSchedule::num_steps(num_train_nodes, context.global_batch);
   const Count updates_per_epoch = (steps + config.accumulate - 1) / config.accumulate;
-  const nn::OptimizerOptions options{
-      .kind = enum_value<nn::OptimizerKind>(enum_name(config.optimizer), "--optimizer"),
-      .learning_rate = config.learning_rate,
-      .weight_decay = config.weight_decay,
-      .schedule = {.kind = enum_value<nn::ScheduleKind>(enum_name(config.lr_schedule.kind), "--lr-schedule"),
-                   .warmup_steps = config.warmup_steps,
-                   .total_steps = updates_per_epoch * config.epochs,
-                   .step_size = config.lr_schedule.step_size,
-                   .gamma = config.lr_schedule.gamma},
-      .clip_norm = config.clip_grad,
-      .skip_not_finite = config.on_nan == OnNan::skip,
-      .on_host = is_mixed(context.topology)};
+  const nn::OptimizerOptions options{.kind = config.optimizer,
+                                     .learning_rate = config.learning_rate,
+                                     .weight_decay = config.weight_decay,
+                                     .schedule = {.kind = config.lr_schedule.kind,
+                                                  .warmup_steps = config.warmup_steps,
+                                                  .total_steps = updates_per_epoch * config.epochs,
+                                                  .step_size = config.lr_schedule.step_size,
+                                                  .gamma = config.lr_schedule.gamma},
+                                     .clip_norm = config.clip_grad,
+                                     .skip_not_finite = config.on_nan == OnNan::skip,
+                                     .on_host = is_mixed(context.topology)};
   return nn::make_optimizer(options, parameters.values(), parameters.tail().narrow(0, 0, 1));
 }
 

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 
 constexpr Count kInner = 30000, kCols = 20;
-constexpr auto kSplits = {PartReader::Split::train, PartReader::Split::valid, PartReader::Split::test};
+constexpr auto kSplits = {Split::train, Split::valid, Split::test};
 
 /// One part whose datasets take several blocks each.
 class PartChecks : public testing::Test {

@@ -216,13 +216,12 @@ TEST_F(PartFile, GivesBackWhatWasWritten) {
   std::vector<std::byte> rows(features_.size());
   reader.read_features(0, nodes, rows.data());
   EXPECT_EQ(rows, features_);
-  EXPECT_EQ(reader.read_split(PartReader::Split::train).rows, data_.train.rows);
-  EXPECT_EQ(reader.read_split(PartReader::Split::train).ranks, data_.train.ranks);
-  EXPECT_TRUE(reader.read_split(PartReader::Split::valid).rows.empty());
-  EXPECT_EQ(reader.split_size(PartReader::Split::train), 3);
-  EXPECT_EQ(
-      read_all<Count>(2, [&](auto* out) { reader.read_split_rows(PartReader::Split::train, 1, 2, out); }),
-      (std::vector<Count>{3, 2}));
+  EXPECT_EQ(reader.read_split(Split::train).rows, data_.train.rows);
+  EXPECT_EQ(reader.read_split(Split::train).ranks, data_.train.ranks);
+  EXPECT_TRUE(reader.read_split(Split::valid).rows.empty());
+  EXPECT_EQ(reader.split_size(Split::train), 3);
+  EXPECT_EQ(read_all<Count>(2, [&](auto* out) { reader.read_split_rows(Split::train, 1, 2, out); }),
+            (std::vector<Count>{3, 2}));
 }
 
 TEST_F(PartFile, KeepsClusters) {

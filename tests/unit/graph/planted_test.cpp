@@ -98,7 +98,6 @@ TEST(Planted, ReadsAnyRangeOfAPart) {
 }
 
 TEST(Planted, PutsEveryNodeInOneSplitAtMost) {
-  using Split = PartReader::Split;
   std::set<NodeId> seen;
   const Manifest manifest = read_manifest(origin());
   for (const auto& [split, size] : {std::pair{Split::train, 301}, {Split::valid, 100}, {Split::test, 50}}) {

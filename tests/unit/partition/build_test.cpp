@@ -24,6 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using graph::PartReader;
+using graph::Split;
 using test::expect_error;
 using test::random_graph;
 using test::RandomGraphOptions;
@@ -46,7 +47,7 @@ float as_float(const std::byte* data, DType dtype) {
   return dtype == DType::f32 ? value : dtype == DType::f16 ? f16_to_f32(half) : bf16_to_f32(half);
 }
 
-void restore_split(const PartReader& reader, PartReader::Split split, const NodeId* originals,
+void restore_split(const PartReader& reader, Split split, const NodeId* originals,
                    std::vector<NodeId>& nodes) {
   const auto rows = reader.read_split(split);
   for (std::size_t i = 0; i < rows.rows.size(); ++i) nodes.at(at(rows.ranks[i])) = originals[rows.rows[i]];
@@ -98,9 +99,9 @@ Restored restore(const fs::path& directory) {
               rows.data() + at(row * cols + c) * size_of(r.manifest.feature_dtype), r.manifest.feature_dtype);
         }
       }
-      restore_split(reader, PartReader::Split::train, originals, r.splits.train);
-      restore_split(reader, PartReader::Split::valid, originals, r.splits.valid);
-      restore_split(reader, PartReader::Split::test, originals, r.splits.test);
+      restore_split(reader, Split::train, originals, r.splits.train);
+      restore_split(reader, Split::valid, originals, r.splits.valid);
+      restore_split(reader, Split::test, originals, r.splits.test);
     }
   }
   r.structure.num_nodes = num_nodes;

@@ -72,13 +72,13 @@ function(strata_add_test name)
   set_tests_properties(${test} PROPERTIES TIMEOUT ${arg_TIMEOUT} COST "${arg_COST}" LABELS "${arg_LABELS}" SKIP_RETURN_CODE 77)
 endfunction()
 
-# strata_add_mpi_test(NAME SOURCES ... LINKS ... [RANKS 1 2 3] [BACKENDS solo torch] [FILTER cases] [TORCH_RANKS 1 2 3] [TIMEOUT seconds] [LABELS ...])
+# strata_add_mpi_test(NAME SOURCES ... LINKS ... [RANKS 1 2 3] [BACKENDS solo torch] [TORCH_RANKS 1 2 3] [TIMEOUT seconds] [LABELS ...])
 #
 # One ctest a rank count. The main of strata::test_mpi runs every test on all ranks and fails all where one fails. BACKENDS
-# are other ways to run the ranks, beside MPI: 'solo', one rank on its own; 'torch', as torchrun starts them. FILTER names the
-# cases that run there, if not all do, and TORCH_RANKS how many ranks, if not as many.
+# are other ways to run the ranks, beside MPI: 'solo', one rank on its own; 'torch', as torchrun starts them,
+# on TORCH_RANKS ranks if not on as many.
 function(strata_add_mpi_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT;FILTER" "SOURCES;LINKS;RANKS;BACKENDS;TORCH_RANKS;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "SOURCES;LINKS;RANKS;BACKENDS;TORCH_RANKS;LABELS")
   if(NOT arg_RANKS)
     set(arg_RANKS 1 2 3)
   endif()
@@ -98,13 +98,9 @@ function(strata_add_mpi_test name)
     set_tests_properties(${name}.ranks${ranks} PROPERTIES TIMEOUT ${arg_TIMEOUT} LABELS "${arg_LABELS}" PROCESSORS 2
                          SKIP_RETURN_CODE 77 ENVIRONMENT "${STRATA_MPI_ENVIRONMENT}")
   endforeach()
-  set(filter "")
-  if(arg_FILTER)
-    set(filter "--gtest_filter=${arg_FILTER}")
-  endif()
   set(others "")
   if(solo IN_LIST arg_BACKENDS)
-    add_test(NAME ${name}.solo COMMAND ${name} ${filter})
+    add_test(NAME ${name}.solo COMMAND ${name})
     list(APPEND others ${name}.solo)
   endif()
   if(torch IN_LIST arg_BACKENDS)
@@ -112,7 +108,7 @@ function(strata_add_mpi_test name)
       set(arg_TORCH_RANKS ${arg_RANKS})
     endif()
     foreach(ranks IN LISTS arg_TORCH_RANKS)
-      add_test(NAME ${name}.torch.ranks${ranks} COMMAND ${STRATA_SPAWN_RANKS} ${ranks} $<TARGET_FILE:${name}> ${filter})
+      add_test(NAME ${name}.torch.ranks${ranks} COMMAND ${STRATA_SPAWN_RANKS} ${ranks} $<TARGET_FILE:${name}>)
       list(APPEND others ${name}.torch.ranks${ranks})
     endforeach()
   endif()

@@ -22,8 +22,8 @@
 namespace {
 
 using namespace strata;
+using batches::Split;
 using example::Head, example::Rows, example::SageLayer, example::Sampler;
-using loader::Split;
 
 constexpr int kLayers = 2;
 constexpr std::int64_t kHidden = 64;

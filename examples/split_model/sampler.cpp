@@ -12,17 +12,17 @@ using namespace strata;
 
 /// An array of a batch as a tensor that keeps the batch.
 template <typename T>
-at::Tensor tensor_of(const std::shared_ptr<const loader::NodeBatch>& batch, const T* values,
+at::Tensor tensor_of(const std::shared_ptr<const batches::NodeBatch>& batch, const T* values,
                      std::vector<std::int64_t> sizes) {
   return at::from_blob(
       const_cast<T*>(values), sizes, [batch](void*) {}, c10::CppTypeToScalarType<T>::value);
 }
 
-Rows rows_of(const std::shared_ptr<const loader::NodeBatch>& batch) {
-  Rows rows{.values = tensor_of(batch, batch->features, {batch->num_nodes, batch->feature_cols}),
+Rows rows_of(const std::shared_ptr<const batches::NodeBatch>& batch) {
+  Rows rows{.values = tensor_of(batch, batch->features, {batch->num_nodes(), batch->feature_cols}),
             .hops = {},
-            .labels = tensor_of(batch, batch->labels, {batch->num_seeds})};
-  for (const loader::BatchBlock& block : batch->blocks)
+            .labels = tensor_of(batch, batch->labels, {batch->num_seeds()})};
+  for (const sampling::Block& block : batch->sample.blocks)
     rows.hops.push_back({.num_nodes = block.num_dst,
                          .begins = tensor_of(batch, block.indptr, {block.num_dst + 1}),
                          .sources = tensor_of(batch, block.indices, {block.num_edges}).to(at::kLong)});
@@ -42,16 +42,16 @@ Rows Rows::to(at::Device device) const {
 
 Sampler::Sampler(const SamplerOptions& options)
     : alone_(comm::solo_backend()),
-      runtime_(std::make_shared<loader::Runtime>(
+      runtime_(std::make_shared<batches::Runtime>(
           alone_, comm::TopologyOptions{.compute = comm::TopologyOptions::Compute::cpu})),
-      graph_(loader::Graph::load(runtime_, graph::Source(options.graph), {})) {
-  for (const auto split : {loader::Split::train, loader::Split::valid, loader::Split::test}) {
-    const loader::NodeLoaderOptions batches{.nodes = split,
-                                            .batch_size = options.batch_size,
-                                            .shuffle = split == loader::Split::train,
-                                            .seed = 1,
-                                            .sampler = {.fanouts = options.fanouts}};
-    loaders_.emplace(split, std::make_unique<loader::NodeLoader>(graph_, batches));
+      graph_(batches::Graph::load(runtime_, graph::Source(options.graph), {})) {
+  for (const auto split : {batches::Split::train, batches::Split::valid, batches::Split::test}) {
+    const batches::NodeLoaderOptions batches{.nodes = split,
+                                             .batch_size = options.batch_size,
+                                             .shuffle = split == batches::Split::train,
+                                             .seed = 1,
+                                             .sampler = {.fanouts = options.fanouts}};
+    loaders_.emplace(split, std::make_unique<batches::NodeLoader>(graph_, batches));
   }
 }
 
@@ -65,11 +65,11 @@ GraphShape Sampler::shape() const {
   return {.features = graph_->manifest().feature_cols, .classes = graph_->manifest().num_classes};
 }
 
-std::int64_t Sampler::begin(loader::Split split, std::uint32_t epoch) {
+std::int64_t Sampler::begin(batches::Split split, std::uint32_t epoch) {
   loaders_.at(split)->begin(epoch);
   return loaders_.at(split)->steps_per_epoch();
 }
 
-Rows Sampler::next(loader::Split split) { return rows_of(loaders_.at(split)->next(cuda::Stream())); }
+Rows Sampler::next(batches::Split split) { return rows_of(loaders_.at(split)->next(cuda::Stream())); }
 
 }  // namespace example

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "strata/loader/node_loader.hpp"
+#include "strata/batches/node_loader.hpp"
 
 namespace example {
 
@@ -64,14 +64,14 @@ class Sampler {
 
   GraphShape shape() const;
   /// Begins to sample; returns the number of batches.
-  std::int64_t begin(strata::loader::Split split, std::uint32_t epoch);
-  Rows next(strata::loader::Split split);
+  std::int64_t begin(strata::batches::Split split, std::uint32_t epoch);
+  Rows next(strata::batches::Split split);
 
  private:
   strata::comm::World alone_;
-  std::shared_ptr<strata::loader::Runtime> runtime_;
-  std::shared_ptr<strata::loader::Graph> graph_;
-  std::map<strata::loader::Split, std::unique_ptr<strata::loader::NodeLoader>> loaders_;
+  std::shared_ptr<strata::batches::Runtime> runtime_;
+  std::shared_ptr<strata::batches::Graph> graph_;
+  std::map<strata::batches::Split, std::unique_ptr<strata::batches::NodeLoader>> loaders_;
 };
 
 }  // namespace example

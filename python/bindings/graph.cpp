@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/loader/graph.hpp"
+#include "strata/batches/graph.hpp"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -18,8 +18,8 @@ namespace strata::python {
 namespace {
 
 using namespace nb::literals;
-using loader::Graph;
-using loader::GraphOptions;
+using batches::Graph;
+using batches::GraphOptions;
 using NoGil = nb::call_guard<nb::gil_scoped_release>;
 
 std::shared_ptr<Graph> load(const Process& process, const graph::Source& source,
@@ -145,7 +145,7 @@ nb::object keyed_numbers_of(const Graph& graph, const HostIdArray& nodes, const 
 }
 
 nb::object nodes_of(const Graph& graph, const std::string& split, nb::handle self) {
-  const std::span<const NodeId> nodes = graph.nodes_of(enum_value<loader::Split>(split, "split"));
+  const std::span<const NodeId> nodes = graph.nodes_of(enum_value<batches::Split>(split, "split"));
   return array_of(nodes.data(), {std::ssize(nodes)}, {}, self).cast(nb::rv_policy::reference);
 }
 

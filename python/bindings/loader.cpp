@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <chrono>
+#include <functional>
 
 #include "arrays.hpp"
 #include "bindings.hpp"
@@ -13,20 +14,19 @@
 #include "interruptible.hpp"
 #include "runtime.hpp"
 #include "sm_split.hpp"
+#include "strata/batches/neighbor_sampler.hpp"
+#include "strata/batches/node_loader.hpp"
 #include "strata/cuda/device.hpp"
-#include "strata/loader/neighbor_sampler.hpp"
-#include "strata/loader/node_loader.hpp"
 #include "strata/util/enum_names.hpp"
 
 namespace strata::python {
 namespace {
 
 using namespace nb::literals;
-using loader::BatchBlock;
-using loader::NeighborSampler;
-using loader::NodeBatch;
-using loader::NodeLoader;
-using loader::NodeLoaderOptions;
+using batches::NeighborSampler;
+using batches::NodeBatch;
+using batches::NodeLoader;
+using batches::NodeLoaderOptions;
 using NoGil = nb::call_guard<nb::gil_scoped_release>;
 
 /// Ends without the interpreter's lock, which a chooser on a thread of the owned one may be waiting for.
@@ -69,19 +69,19 @@ NodeLoaderOptions loader_options(std::vector<int> fanouts, const std::optional<s
   if (nodes)
     options.nodes = std::vector<NodeId>(nodes->data(), nodes->data() + nodes->size());
   else if (split)
-    options.nodes = enum_value<loader::Split>(*split, "input_nodes");
+    options.nodes = enum_value<batches::Split>(*split, "input_nodes");
   if (!chooser.is_none()) options.sampler.chooser = chooser_of(chooser);
   return options;
 }
 
-std::unique_ptr<OpenLoader> make_loader(std::shared_ptr<loader::Graph> graph,
+std::unique_ptr<OpenLoader> make_loader(std::shared_ptr<batches::Graph> graph,
                                         const NodeLoaderOptions& options) {
   const Device device = graph->runtime().device();
   return std::make_unique<OpenLoader>(interruptible(
       device, [graph = std::move(graph), options] { return std::make_unique<NodeLoader>(graph, options); }));
 }
 
-std::unique_ptr<NeighborSampler> make_sampler(std::shared_ptr<loader::Graph> graph, std::vector<int> fanouts,
+std::unique_ptr<NeighborSampler> make_sampler(std::shared_ptr<batches::Graph> graph, std::vector<int> fanouts,
                                               const std::string& method, bool replace, bool layer_dependent,
                                               bool transposes) {
   auto options = sampler_options(std::move(fanouts), method, replace, layer_dependent);
@@ -112,37 +112,29 @@ std::shared_ptr<NodeBatch> next(OpenLoader& open, std::uintptr_t stream) {
 }
 
 /// A property that is an array of the batch's memory, which the array holds.
-template <typename T>
-auto array_property(const T* NodeBatch::*member, Count NodeBatch::*rows, Count NodeBatch::*cols = nullptr) {
+template <typename Values, typename... Extents>
+auto array_property(Values values, Extents... extents) {
   return [=](nb::handle self) {
     const auto& batch = nb::cast<const NodeBatch&>(self);
-    if (cols == nullptr) return optional_array(batch.*member, {batch.*rows}, batch.device, self);
-    return optional_array(batch.*member, {batch.*rows, batch.*cols}, batch.device, self);
+    return optional_array(std::invoke(values, batch), {std::invoke(extents, batch)...}, batch.device, self);
   };
 }
 
-nb::object edge_index_of(const std::int64_t* pairs, Count count, Device device, nb::handle owner) {
-  return optional_array(pairs, {2, count}, device, owner);
-}
-
-nb::dict block_of(const NodeBatch& batch, const BatchBlock& block, nb::handle owner) {
-  nb::dict entry;
-  entry["num_dst"] = block.num_dst;
-  entry["num_src"] = block.num_src;
-  entry["indptr"] = optional_array(block.indptr, {block.num_dst + 1}, batch.device, owner);
-  entry["indices"] = optional_array(block.indices, {block.num_edges}, batch.device, owner);
-  entry["edge_ids"] = optional_array(block.edge_ids, {block.num_edges}, batch.device, owner);
-  entry["transposed_indptr"] =
-      optional_array(block.transposed_indptr, {block.num_src + 1}, batch.device, owner);
-  entry["transposed_indices"] =
-      optional_array(block.transposed_indices, {block.num_edges}, batch.device, owner);
-  return entry;
+/// What strata.batches.block_of() makes a Block of: its sizes and its arrays.
+nb::tuple block_of(const sampling::Block& block, nb::handle owner) {
+  const auto array = [&](const auto* values, Count size) {
+    return optional_array(values, {size}, block.device, owner);
+  };
+  return nb::make_tuple(block.num_src, block.num_dst, array(block.indptr, block.num_dst + 1),
+                        array(block.indices, block.num_edges), array(block.edge_ids, block.num_edges),
+                        array(block.transposed_indptr, block.num_src + 1),
+                        array(block.transposed_indices, block.num_edges));
 }
 
 nb::list blocks_of(nb::handle self) {
-  const auto& batch = nb::cast<const NodeBatch&>(self);
   nb::list blocks;
-  for (const BatchBlock& block : batch.blocks) blocks.append(block_of(batch, block, self));
+  for (const sampling::Block& block : nb::cast<const NodeBatch&>(self).sample.blocks)
+    blocks.append(block_of(block, self));
   return blocks;
 }
 
@@ -152,26 +144,27 @@ void write_edge_index(const Process& process,
                       const nb::ndarray<const std::int32_t, nb::ndim<1>, nb::c_contig>& indices,
                       const nb::ndarray<std::int64_t, nb::ndim<2>, nb::c_contig>& edge_index,
                       std::uintptr_t stream_handle) {
-  const BatchBlock block{.num_dst = static_cast<Count>(indptr.size()) - 1,
-                         .num_edges = static_cast<Count>(indices.size()),
-                         .indptr = indptr.data(),
-                         .indices = indices.data()};
   const bool on_gpu = edge_index.device_type() == nb::device::cuda::value;
   const Device device = on_gpu ? process.runtime->device() : Device{};
+  const sampling::Block block{.device = device,
+                              .num_dst = static_cast<Count>(indptr.size()) - 1,
+                              .num_edges = static_cast<Count>(indices.size()),
+                              .indptr = indptr.data(),
+                              .indices = indices.data()};
   const nb::gil_scoped_release guard;
   const cuda::DeviceGuard on_device(device);
-  loader::expand_edges(block, edge_index.data(), borrow_stream(device, stream_handle),
-                       process.runtime->caller_pool());
+  batches::expand_edges(block, {edge_index.data(), edge_index.data() + block.num_edges},
+                        borrow_stream(device, stream_handle), process.runtime->caller_pool());
 }
 
 void bind_batch(nb::module_& module) {
   nb::class_<NodeBatch>(module, "NodeBatch", "A batch, whose memory lives as long as any of its arrays.")
-      .def_prop_ro("num_seeds", [](const NodeBatch& b) { return b.num_seeds; })
+      .def_prop_ro("num_seeds", &NodeBatch::num_seeds)
       .def_prop_ro("num_global_seeds", [](const NodeBatch& b) { return b.num_global_seeds; })
       .def_prop_ro("loss_scale", [](const NodeBatch& b) { return b.loss_scale; })
-      .def_prop_ro("step", [](const NodeBatch& b) { return b.step; })
+      .def_prop_ro("step", [](const NodeBatch& b) { return b.step_in_epoch; })
       .def_prop_ro("epoch", [](const NodeBatch& b) { return b.key.epoch; })
-      .def_prop_ro("num_nodes", [](const NodeBatch& b) { return b.num_nodes; })
+      .def_prop_ro("num_nodes", &NodeBatch::num_nodes)
       .def_prop_ro("nodes", array_property(&NodeBatch::nodes, &NodeBatch::num_nodes))
       .def_prop_ro("original_ids", array_property(&NodeBatch::original_ids, &NodeBatch::num_nodes))
       .def_prop_ro("input_ids", array_property(&NodeBatch::input_ids, &NodeBatch::num_seeds))
@@ -180,18 +173,12 @@ void bind_batch(nb::module_& module) {
       .def_prop_ro("labels", array_property(&NodeBatch::labels, &NodeBatch::num_seeds))
       .def_prop_ro("label_sets",
                    array_property(&NodeBatch::label_sets, &NodeBatch::num_seeds, &NodeBatch::num_classes))
-      .def_prop_ro("edge_index",
-                   [](nb::handle self) {
-                     const auto& batch = nb::cast<const NodeBatch&>(self);
-                     return edge_index_of(batch.merged.edge_index, batch.merged.count, batch.device, self);
-                   })
-      .def_prop_ro("edge_ids",
-                   [](nb::handle self) {
-                     const auto& batch = nb::cast<const NodeBatch&>(self);
-                     return optional_array(batch.merged.edge_ids, {batch.merged.count}, batch.device, self);
-                   })
-      .def_prop_ro("nodes_of_hop", [](const NodeBatch& b) { return b.merged.nodes_of_hop; })
-      .def_prop_ro("edges_of_hop", [](const NodeBatch& b) { return b.merged.edges_of_hop; })
+      .def_prop_ro("edge_index", array_property(
+                                     &NodeBatch::edge_index, [](const NodeBatch&) { return Count{2}; },
+                                     &NodeBatch::num_edges))
+      .def_prop_ro("edge_ids", array_property(&NodeBatch::edge_ids, &NodeBatch::num_edges))
+      .def_prop_ro("nodes_of_hop", &NodeBatch::nodes_of_hop)
+      .def_prop_ro("edges_of_hop", &NodeBatch::edges_of_hop)
       .def_prop_ro("blocks", &blocks_of);
 }
 

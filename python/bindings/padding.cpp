@@ -5,14 +5,14 @@
 #include "arrays.hpp"
 #include "bindings.hpp"
 #include "runtime.hpp"
-#include "strata/loader/batch_padder.hpp"
+#include "strata/batches/batch_padder.hpp"
 
 namespace strata::python {
 namespace {
 
 using namespace nb::literals;
-using loader::BatchPadder;
-using loader::PaddedArray;
+using batches::BatchPadder;
+using batches::PaddedArray;
 using Target = nb::ndarray<nb::c_contig>;
 
 /// An array of a fixed shape, which its owner keeps.
@@ -27,8 +27,8 @@ using Sources = std::vector<std::pair<std::uintptr_t, Count>>;
 
 void pad(const BatchPadder& padder, const Process& process, std::vector<Count> nodes,
          std::vector<Count> edges, const Sources& sources, std::uintptr_t stream) {
-  const loader::HopCounts counts{.nodes = std::move(nodes), .edges = std::move(edges)};
-  std::vector<loader::PaddingSource> arrays;
+  const batches::HopCounts counts{.nodes = std::move(nodes), .edges = std::move(edges)};
+  std::vector<batches::PaddingSource> arrays;
   for (const auto& [address, rows] : sources)
     arrays.push_back({.data = reinterpret_cast<const void*>(address), .rows = rows});
   const cuda::Stream on = borrow_stream(process.runtime->device(), stream);

@@ -5,9 +5,9 @@
 #include <memory>
 #include <optional>
 
+#include "strata/batches/runtime.hpp"
 #include "strata/comm/backend.hpp"
 #include "strata/comm/farewell.hpp"
-#include "strata/loader/runtime.hpp"
 
 namespace strata::python {
 
@@ -18,7 +18,7 @@ struct Process {
         world(std::make_unique<comm::World>(std::move(ranks))),
         farewell(std::make_unique<comm::Farewell>(world->communicator())),
         end_notices(std::make_unique<comm::EndNotices>(world->communicator())),
-        runtime(std::make_shared<loader::Runtime>(*world, options)) {}
+        runtime(std::make_shared<batches::Runtime>(*world, options)) {}
 
   Device device() const { return runtime->device(); }
 
@@ -42,7 +42,7 @@ struct Process {
   std::unique_ptr<comm::Farewell> farewell;  ///< of ranks whose programs end
   std::unique_ptr<comm::EndNotices> end_notices;
   std::shared_future<bool> parting;  ///< valid once this rank's program has ended
-  std::shared_ptr<loader::Runtime> runtime;
+  std::shared_ptr<batches::Runtime> runtime;
 };
 
 }  // namespace strata::python

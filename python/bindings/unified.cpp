@@ -9,7 +9,7 @@
 #include "bindings.hpp"
 #include "interruptible.hpp"
 #include "runtime.hpp"
-#include "strata/loader/unified_tensor.hpp"
+#include "strata/batches/unified_tensor.hpp"
 #include "strata/util/enum_names.hpp"
 #include "strata/util/error.hpp"
 
@@ -17,7 +17,7 @@ namespace strata::python {
 namespace {
 
 using namespace nb::literals;
-using loader::UnifiedTensor;
+using batches::UnifiedTensor;
 using Rows = nb::ndarray<nb::c_contig>;
 
 std::size_t row_bytes(const Rows& rows) {
@@ -31,11 +31,11 @@ std::shared_ptr<UnifiedTensor> make_unified(const Process& process, const Rows& 
                                             const std::string& host_gather, int host_threads) {
   const tensor::GatherSettings settings{.host_path = enum_value<tensor::HostPath>(host_gather, "host_gather"),
                                         .threads = host_threads};
-  const loader::HostRows host{.data = rows.data(),
-                              .rows = static_cast<Count>(rows.shape(0)),
-                              .row_bytes = row_bytes(rows),
-                              .element_bytes = std::min<std::size_t>(rows.itemsize(), 8),
-                              .keep_alive = hold(nb::cast(rows))};
+  const batches::HostRows host{.data = rows.data(),
+                               .rows = static_cast<Count>(rows.shape(0)),
+                               .row_bytes = row_bytes(rows),
+                               .element_bytes = std::min<std::size_t>(rows.itemsize(), 8),
+                               .keep_alive = hold(nb::cast(rows))};
   const Device device = process.runtime->device();
   const nb::gil_scoped_release guard;
   return std::make_shared<UnifiedTensor>(device, host, settings);

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from strata._arrays import to_torch
 
@@ -124,16 +124,12 @@ class BlockBatch(_BlockTriple):
         return self.input_nodes, self.output_nodes, [block.to_dgl() for block in self.blocks]
 
 
-def block_of(fields: dict[str, Any], nodes: torch.Tensor) -> Block:
-    """A block of a batch whose input nodes are given."""
-    edge_ids, indptr = fields["edge_ids"], fields["transposed_indptr"]
-    return Block(
-        edge_index=None,
-        indptr=to_torch(fields["indptr"]),
-        indices=to_torch(fields["indices"]),
-        edge_ids=None if edge_ids is None else to_torch(edge_ids),
-        src_nodes=nodes,
-        num_src=fields["num_src"],
-        num_dst=fields["num_dst"],
-        transposed=None if indptr is None else (to_torch(indptr), to_torch(fields["transposed_indices"])),
-    )
+AnyBlock = TypeVar("AnyBlock", bound=Block)
+
+
+def block_of(lists: Sequence[Any], nodes: torch.Tensor, kind: type[AnyBlock]) -> AnyBlock:
+    """A block of a batch of _core, whose input nodes are given."""
+    num_src, num_dst, *arrays = lists
+    indptr, indices, edge_ids, out_indptr, out_indices = (None if array is None else to_torch(array) for array in arrays)
+    transposed = None if out_indptr is None else (out_indptr, out_indices)
+    return kind(None, indptr, indices, edge_ids, nodes, num_src, num_dst, transposed)

@@ -17,7 +17,7 @@ from strata._input_nodes import ids_of as ids_of, said, warn_of_no_batches
 from strata._loader_options import by_weight, check_others, check_weights, form_of
 from strata._process import not_for_other_processes, process, refuse_forks, register, together
 from strata._subgraphs import bidirectional, induced
-from strata.batches import BlockBatch, block_of
+from strata.batches import Block, BlockBatch, block_of
 from strata.choosers import NeighborChooser
 from strata.errors import InputError
 from strata.graph import Graph, require_graph
@@ -347,6 +347,8 @@ class NodeLoader(_Loader):
     `transposes=False` saves the time and memory of Block.transposed, where no layer of strata.nn is trained.
     """
 
+    _block_class: type[Block] = Block
+
     def __init__(
         self,
         graph: Graph,
@@ -391,7 +393,7 @@ class NodeLoader(_Loader):
     def __iter__(self) -> Iterator[Any]:
         for batch in self._batches():
             nodes = to_torch(batch.nodes)
-            blocks = [block_of(fields, nodes) for fields in batch.blocks]
+            blocks = [block_of(lists, nodes, self._block_class) for lists in batch.blocks]
             sample = BlockBatch(nodes, nodes[: batch.num_seeds], blocks)
             sample.loss_scale, sample.sum_scale = batch.loss_scale, self._sum_scale(batch)
             sample.input_id = to_torch(batch.input_ids)

@@ -62,6 +62,14 @@ struct RowFormat {
   const float* codebooks = nullptr;          ///< on the device; those of the code
 };
 
+/// Which rows are gathered, as what, and where to: out[position] = row for each entry of the list.
+struct RowGather {
+  RowList list;
+  RowFormat format;
+  void* out = nullptr;
+  bool sorted = false;  ///< the list's ids are ascending; never changes the result
+};
+
 /// How a kernel may use the GPU.
 struct LaunchShape {
   int multiprocessors = 0;  ///< use at most the threads of so many; 0: no limit
@@ -71,14 +79,13 @@ struct LaunchShape {
   bool local = false;    ///< all rows are replicated
 };
 
-/// Sets out[position] = row for each entry of the list. Host rows are skipped if table.host is null.
-/// Asynchronous on `stream`.
-void gather_on_gpu(const RowTable& table, const RowList& list, const RowFormat& format, void* out,
-                   const LaunchShape& shape, const cuda::Stream& stream);
+/// Host rows are skipped if table.host is null. Asynchronous on `stream`.
+void gather_on_gpu(const RowTable& table, const RowGather& gather, const LaunchShape& shape,
+                   const cuda::Stream& stream);
 
 /// The gather_on_gpu() of rows in a code: REQUIRES format.code.
-void gather_codes_on_gpu(const RowTable& table, const RowList& list, const RowFormat& format, float* out,
-                         const LaunchShape& shape, const cuda::Stream& stream);
+void gather_codes_on_gpu(const RowTable& table, const RowGather& gather, const LaunchShape& shape,
+                         const cuda::Stream& stream);
 
 /// ChunkTensor::decode() of codes of `row_bytes`. Asynchronous on `stream`.
 void decode_on_gpu(const CodedRows& coded, Count row_bytes, const RowFormat& format, float* out,

@@ -78,14 +78,15 @@ unsigned blocks_for(Count rows, const DecodeShape& shape, int multiprocessors) {
 
 }  // namespace
 
-void gather_codes_on_gpu(const RowTable& table, const RowList& list, const RowFormat& format, float* out,
-                         const LaunchShape& launch, const cuda::Stream& stream) {
-  const DecodeShape shape = DecodeShape::of(table.row_bytes, format, out);
-  for_each_piece(list.bound, Count{1} << shape.team_shift, [&](Piece piece) {
-    with_code(format.code, [&]<RowCode::Kind kKind>() {
+void gather_codes_on_gpu(const RowTable& table, const RowGather& gather, const LaunchShape& launch,
+                         const cuda::Stream& stream) {
+  auto* const out = static_cast<float*>(gather.out);
+  const DecodeShape shape = DecodeShape::of(table.row_bytes, gather.format, out);
+  for_each_piece(gather.list.bound, Count{1} << shape.team_shift, [&](Piece piece) {
+    with_code(gather.format.code, [&]<RowCode::Kind kKind>() {
       gather_codes<kKind>
           <<<blocks_for(piece.rows, shape, launch.multiprocessors), kThreads, 0, stream.get()>>>(
-              table, list, piece, shape, launch.start, out);
+              table, gather.list, piece, shape, launch.start, out);
     });
     cuda::check_launch("gather_codes");
   });

@@ -262,13 +262,13 @@ void launch_as_bf16(const Launch& l) {
 
 }  // namespace
 
-void gather_on_gpu(const RowTable& table, const RowList& list, const RowFormat& format, void* out,
-                   const LaunchShape& shape, const cuda::Stream& stream) {
-  if (list.bound == 0 || format.cols == 0) return;
+void gather_on_gpu(const RowTable& table, const RowGather& gather, const LaunchShape& shape,
+                   const cuda::Stream& stream) {
+  const RowFormat& format = gather.format;
+  if (gather.list.bound == 0 || format.cols == 0) return;
   const cuda::DeviceGuard guard(stream.device());
-  if (format.code != RowCode::Kind::none)
-    return gather_codes_on_gpu(table, list, format, static_cast<float*>(out), shape, stream);
-  const Launch l{table, list, format, static_cast<std::byte*>(out), shape, stream};
+  if (format.code != RowCode::Kind::none) return gather_codes_on_gpu(table, gather, shape, stream);
+  const Launch l{table, gather.list, format, static_cast<std::byte*>(gather.out), shape, stream};
   if (format.stored == format.out) return launch_first_that_fits<Raw<16>, Raw<8>, Raw<4>, Raw<2>, Raw<1>>(l);
   if (format.out == DType::bf16)
     return format.stored == DType::f16 ? launch_as_bf16<__half>(l) : launch_as_bf16<float>(l);

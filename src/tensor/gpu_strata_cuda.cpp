@@ -202,10 +202,9 @@ LaunchShape GpuStrata::shape() const {
 }
 
 void GpuStrata::gather(const RowIds& ids, const RowsOut& out, const cuda::Stream& stream) const {
-  const RowList list = RowList::of(ids);
-  const RowFormat format = format_of(out.dtype, out.pitch);
-  if (threaded_) return threaded_->gather({table_, list, format, out.data, ids.sorted, shape()}, stream);
-  gather_on_gpu(table_, list, format, out.data, shape(), stream);
+  const RowGather gather{RowList::of(ids), format_of(out.dtype, out.pitch), out.data, ids.sorted};
+  if (threaded_) return threaded_->gather(table_, gather, shape(), stream);
+  gather_on_gpu(table_, gather, shape(), stream);
 }
 
 void GpuStrata::decode(const CodedRows& coded, float* out, const cuda::Stream& stream) const {

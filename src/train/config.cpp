@@ -86,7 +86,7 @@ void check_heads(const TrainConfig& c) {
 
 /// Messages from GPU to GPU have one size for all batches, which the fanouts must bound.
 void check_exchange(const TrainConfig& c) {
-  if (c.exchange != Transport::nccl) return;
+  if (c.exchange != batches::Transport::nccl) return;
   const auto refuse_if = [](bool contradicts, const std::string& option, const std::string& why) {
     require(!contradicts, fmt::format("--exchange nccl contradicts {}: {}", option, why),
             "Leave one of the two out; --exchange auto takes nccl where it is possible.");
@@ -210,6 +210,14 @@ void validate(const TrainConfig& c) {
   check_exchange(c);
   check_cuda_graph(c);
   check_effects(c);
+}
+
+batches::RouteRequest route_request(const TrainConfig& c) {
+  return {.rows = c.exchange,
+          .neighbors = c.exchange,
+          .padded = c.own_model.empty(),
+          .bounded = c.sampler_device != comm::TopologyOptions::Compute::cpu &&
+                     batches::bounds_requests({.fanouts = c.fanouts, .method = c.sampling_method()})};
 }
 
 std::string model_name(const TrainConfig& c) {

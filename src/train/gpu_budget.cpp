@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "planning/memory_plan.hpp"
+#include "strata/batches/pipeline.hpp"
 #include "strata/comm/resources.hpp"
 #include "strata/cuda/device.hpp"
-#include "strata/train/pipeline.hpp"
 
 namespace strata::train {
 
@@ -23,7 +23,7 @@ GpuBudget gpu_budget(const RunContext& context, Count num_nodes, Count feature_c
                             num_nodes);
   return {.graph_bytes = std::max<std::int64_t>(0, static_cast<std::int64_t>(free) - training),
           .bytes_per_input_row = static_cast<std::int64_t>(static_cast<double>(feature_cols) * sizeof(float) *
-                                                           kGrowth * Pipeline::kBuffers)};
+                                                           kGrowth * batches::Pipeline::kBuffers)};
 }
 
 }  // namespace strata::train

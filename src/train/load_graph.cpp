@@ -8,7 +8,7 @@
 #include <chrono>
 
 #include "gpu_budget.hpp"
-#include "loading/presampler.hpp"
+#include "strata/batches/presampler.hpp"
 #include "strata/graph/manifest_file.hpp"
 #include "strata/graph/synthetic.hpp"
 #include "strata/util/error.hpp"
@@ -58,15 +58,15 @@ store::Presampling presampling_of(RunContext& context, GraphUse use) {
   constexpr std::chrono::seconds kTimeLimit{1};
   // Every one of them costs messages; their number must not depend on time.
   constexpr Count kEnoughShared = 16, kEnoughNodes = Count{1} << 23;
-  store::Presampling presampling = make_presampling({.machine = &context.machine,
-                                                     .pool = &context.sample_pool,
-                                                     .sampler = context.neighbor_choice(),
-                                                     .global_batch = context.global_batch,
-                                                     .seed = config.seed,
-                                                     .max_batches = kEnough,
-                                                     .time_limit = kTimeLimit,
-                                                     .max_shared_batches = kEnoughShared,
-                                                     .max_shared_nodes = kEnoughNodes});
+  store::Presampling presampling = batches::make_presampling({.machine = &context.machine,
+                                                              .pool = &context.sample_pool,
+                                                              .sampler = context.neighbor_choice(),
+                                                              .global_batch = context.global_batch,
+                                                              .seed = config.seed,
+                                                              .max_batches = kEnough,
+                                                              .time_limit = kTimeLimit,
+                                                              .max_shared_batches = kEnoughShared,
+                                                              .max_shared_nodes = kEnoughNodes});
   presampling.together = shares;
   return presampling;
 }

@@ -8,8 +8,8 @@
 #include <chrono>
 #include <string>
 
-#include "loading/routes.hpp"
 #include "planning/cache_plan.hpp"
+#include "strata/batches/routes.hpp"
 #include "strata/comm/device_exchange.hpp"
 #include "strata/comm/link.hpp"
 #include "strata/comm/resources.hpp"
@@ -77,17 +77,18 @@ Seconds measure_machine(const RunContext& context, const graph::Manifest& manife
 
 /// Of the slowest ranks. Collective.
 CacheRates measure_rates(const RunContext& context, const graph::Manifest& manifest) {
-  const Routes routes = choose_routes(context.topology, route_request(context.config));
+  const batches::Routes routes = batches::choose_routes(context.topology, route_request(context.config));
   const double host_link = comm::measure_link(context.communicator(), context.topology).bytes_per_second;
-  const bool uses_wires = routes.rows == Transport::nccl || routes.neighbors == Transport::nccl;
+  const bool uses_wires =
+      routes.rows == batches::Transport::nccl || routes.neighbors == batches::Transport::nccl;
   const double device_link = uses_wires ? measure_device_link(context) : 0;
   const Seconds mine = measure_machine(context, manifest);
   std::array<double, 6> slowest{mine.host_find, mine.device_find, mine.near,
                                 mine.far,       mine.host_list,   mine.peers ? 0.0 : 1.0};
   context.communicator().all_reduce(std::span<double>(slowest), comm::Communicator::Op::max);
   const auto [of_host, of_device, near, far, host_list, alone] = slowest;
-  const auto path = [&](Transport route) -> CachePath {
-    const bool directly = route == Transport::nccl;
+  const auto path = [&](batches::Transport route) -> CachePath {
+    const bool directly = route == batches::Transport::nccl;
     return {.on_devices = directly,
             .bytes_per_second = directly ? device_link : host_link,
             .find_seconds = directly ? of_device : of_host};

@@ -18,17 +18,17 @@ namespace {
 /// Of all ranks together: their text, half a gigabyte at most, passes through the memory of the first rank.
 constexpr std::size_t kSpansOfTrace = 1 << 22;
 
-PipelineParts pipeline_parts(RunContext& context, const store::MachineGraph& graph) {
+batches::PipelineParts pipeline_parts(RunContext& context, const store::MachineGraph& graph) {
   return {.ranks = context.ranks(),
           .graph = &graph,
           .sample_pool = &context.sample_pool,
           .gather_pool = &context.gather_pool};
 }
 
-PipelineOptions pipeline_options(const Session& session) {
+batches::PipelineOptions pipeline_options(const Session& session) {
   const TrainConfig& config = session.context.config;
   const nn::BlockModel& model = *session.learner.model;
-  if (config.exchange == Transport::nccl && !model.traits().tolerates_padding)
+  if (config.exchange == batches::Transport::nccl && !model.traits().tolerates_padding)
     throw InputError(fmt::format("--exchange nccl is not possible: {} does not tolerate padded batches",
                                  model_name(config)),
                      "Give --exchange auto, or a model whose traits say that it tolerates padding.");
@@ -59,7 +59,7 @@ bool replays(CudaGraphs requested, bool pads) {
 }
 
 /// Its launches take their places among the pipeline's.
-std::unique_ptr<comm::AllReducer> make_reducer(const RunContext& context, Pipeline& pipeline) {
+std::unique_ptr<comm::AllReducer> make_reducer(const RunContext& context, batches::Pipeline& pipeline) {
   auto reducer = comm::make_all_reducer(context.communicator(), context.topology, context.device,
                                         pipeline.most_launch_blocks());
   comm::LaunchOrder* const order = pipeline.launch_order();
@@ -85,7 +85,7 @@ Session::Session(RunContext& c, const ModelFactory& make_model)
       table(c.config.start_early ? std::nullopt : table_in_place(*learner.model, graph, c)),
       trace(c.config.trace.empty()
                 ? nullptr
-                : std::make_unique<Trace>(kSpansOfTrace / static_cast<std::size_t>(c.world.size()))),
+                : std::make_unique<batches::Trace>(kSpansOfTrace / static_cast<std::size_t>(c.world.size()))),
       pipeline(pipeline_parts(c, graph), pipeline_options(*this)),
       graphs(replays(c.config.cuda_graph, pipeline.pads())),
       evaluators(c, graph, *learner.model),

@@ -6,14 +6,14 @@
 #include "evaluation/evaluators.hpp"
 #include "report/exchange_totals.hpp"
 #include "report/report.hpp"
-#include "report/trace.hpp"
 #include "report/traffic.hpp"
 #include "run_context.hpp"
 #include "step/learner.hpp"
+#include "strata/batches/pipeline.hpp"
+#include "strata/batches/trace.hpp"
 #include "strata/comm/reducer.hpp"
 #include "strata/nn/model.hpp"
 #include "strata/store/machine_graph.hpp"
-#include "strata/train/pipeline.hpp"
 #include "task/missing_targets.hpp"
 
 namespace strata::train {
@@ -32,11 +32,11 @@ struct Session {
 
   RunContext& context;
   store::MachineGraph graph;
-  SeedTargets targets;
+  batches::SeedTargets targets;
   Learner learner;
-  std::optional<nn::InputTable> table;  ///< input rows that the model reads in place
-  std::unique_ptr<Trace> trace;         ///< null without --trace
-  Pipeline pipeline;
+  std::optional<nn::InputTable> table;    ///< input rows that the model reads in place
+  std::unique_ptr<batches::Trace> trace;  ///< null without --trace
+  batches::Pipeline pipeline;
   bool graphs;  ///< steps of padded batches are replayed
   Evaluators evaluators;
   MissingTargets missing;  ///< seeds and scored nodes without target

@@ -325,11 +325,11 @@ class Run {
     session_.pipeline.begin({.epoch = progress_.epoch, .first = progress_.step_in_epoch, .end = end});
     bool stopping = false;
     while (!stopping) {
-      const LoadedBatch* batch = session_.pipeline.next(sms_.stream());
+      const batches::LoadedBatch* batch = session_.pipeline.next(sms_.stream());
       if (batch == nullptr) break;
       context_.alive("training");
       memory_samples_.poll();
-      const TraceSpan span(session_.trace.get(), Trace::Lane::train, batch->key.step);
+      const batches::TraceSpan span(session_.trace.get(), batches::Trace::Lane::train, batch->key.step);
       const auto outcome =
           steps_.run(*batch, place_of(progress_.step_in_epoch), stop_.requested(), sms_.stream());
       tell_first_step();
@@ -349,7 +349,7 @@ class Run {
 
   /// From the first steps of the run, whose times still count for their epoch.
   void note_step_times(double seconds, Count steps) {
-    const LoaderTimes times = session_.pipeline.take_times();
+    const batches::LoaderTimes times = session_.pipeline.take_times();
     first_times_ = first_times_ + times;
     session_.pipeline.note_step_times(times, std::max(0.0, seconds - times.wait), steps);
   }
@@ -422,7 +422,7 @@ class Run {
   bool evaluate() {
     wait_for_features();
     context_.alive("evaluating");
-    const TraceSpan span(session_.trace.get(), Trace::Lane::evaluate);
+    const batches::TraceSpan span(session_.trace.get(), batches::Trace::Lane::evaluate);
     make_room();
     Evaluator& evaluator = session_.evaluators.chosen();
     progress_.evaluation_kind = session_.evaluators.kind();
@@ -545,7 +545,7 @@ class Run {
   MemorySamples memory_samples_;
   ProgressState progress_;
   MetricsLog metrics_;
-  LoaderTimes first_times_;  ///< of this epoch, taken before its end
+  batches::LoaderTimes first_times_;  ///< of this epoch, taken before its end
   bool weights_agreed_ = false;
   bool begun_ = false;               ///< a step was made
   bool features_are_there_ = false;  ///< see wait_for_features()

@@ -7,11 +7,11 @@
 #include <random>
 #include <vector>
 
+#include "strata/batches/fetcher.hpp"
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/copy.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/cuda/stream.hpp"
-#include "strata/feature/fetcher.hpp"
 #include "support/random_dataset.hpp"
 #include "support/run_setup.hpp"
 
@@ -156,7 +156,7 @@ struct DistributedTable {
 enum class IdOrder { unknown, given };
 
 /// A fetch into a poisoned buffer on `device`.
-inline std::vector<float> fetched(feature::RowFetcher& fetcher, Device device, const std::vector<NodeId>& ids,
+inline std::vector<float> fetched(batches::RowFetcher& fetcher, Device device, const std::vector<NodeId>& ids,
                                   Count cols, IdOrder order = IdOrder::unknown) {
   const cuda::DeviceGuard guard(device);
   const cuda::Stream stream = device.is_cuda() ? cuda::Stream(device) : cuda::Stream();

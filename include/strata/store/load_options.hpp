@@ -125,7 +125,7 @@ struct LoadOptions {
   /// Host memory per machine for what it keeps of other machines' nodes: those feature rows and neighbor
   /// lists (unless the structure is replicated) that save most of the exchange per byte.
   std::int64_t halo_bytes = 0;
-  /// Rows of them are rounded as feature::RowExchangeContext::in_bf16 rounds those that travel, so that
+  /// Rows of them are rounded as batches::RowExchangeContext::in_bf16 rounds those that travel, so that
   /// numbers do not depend on what is kept. Compressed rows never are.
   bool halo_rows_in_bf16 = false;
   /// With them, only what makes a batch faster is kept. Without, all of `halo_bytes` is used, and bytes on

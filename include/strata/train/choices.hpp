@@ -40,12 +40,6 @@ enum class CudaGraphs : std::uint8_t {
   on,         ///< required: else the run is refused
   off,
 };
-/// How machines exchange.
-enum class Transport : std::uint8_t {
-  automatic,  ///< what is known to be good
-  nccl,       ///< required: else the run is refused
-  mpi,
-};
 
 }  // namespace strata::train
 
@@ -83,11 +77,5 @@ inline constexpr auto enum_names<train::RowPrecision> = std::to_array<EnumName<t
 template <>
 inline constexpr auto enum_names<train::CudaGraphs> = std::to_array<EnumName<train::CudaGraphs>>(
     {{train::CudaGraphs::automatic, "auto"}, {train::CudaGraphs::on, "on"}, {train::CudaGraphs::off, "off"}});
-
-template <>
-inline constexpr auto enum_names<train::Transport> =
-    std::to_array<EnumName<train::Transport>>({{train::Transport::automatic, "auto"},
-                                               {train::Transport::nccl, "nccl"},
-                                               {train::Transport::mpi, "mpi"}});
 
 }  // namespace strata

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "strata/batches/routes.hpp"
 #include "strata/comm/machine.hpp"
 #include "strata/graph/source.hpp"
 #include "strata/nn/model_kind.hpp"
@@ -77,7 +78,8 @@ struct TrainConfig {
   std::int64_t gpu_memory_bytes = 0;  ///< per GPU, for the graph; 0: what is free minus what training needs
   std::string placement = "auto";     ///< of the graph in memory; see placement::parse_placement
   tensor::HostPath host_gather = tensor::HostPath::automatic;  ///< how GPUs read rows in host memory
-  Transport exchange = Transport::automatic;  ///< how neighbors and feature rows travel between machines
+  batches::Transport exchange =
+      batches::Transport::automatic;  ///< how neighbors and feature rows travel between machines
   RowPrecision row_exchange_precision = RowPrecision::f32;
   /// Whether every machine keeps the whole structure.
   store::Replication replicate_graph = store::Replication::automatic;
@@ -121,6 +123,10 @@ struct TrainConfig {
 /// Throws InputError with the remedy for what is impossible or contradictory. Opens no file. train() calls
 /// it.
 void validate(const TrainConfig& config);
+
+/// What a run with this config requests, as far as it is known before the graph and the model are there: a
+/// user's model may not tolerate padding.
+batches::RouteRequest route_request(const TrainConfig& config);
 
 /// "sage", or the name of the caller's own model.
 std::string model_name(const TrainConfig& config);

@@ -7,10 +7,10 @@
 #include <span>
 #include <string>
 
+#include "strata/batches/pipeline.hpp"
 #include "strata/comm/communicator.hpp"
 #include "strata/comm/ranks.hpp"
 #include "strata/store/machine_graph.hpp"
-#include "strata/train/pipeline.hpp"
 #include "strata/train/scores.hpp"
 #include "strata/util/thread_pool.hpp"
 #include "strata/util/types.hpp"
@@ -75,7 +75,7 @@ class Task {
   virtual void require(const TaskInput& input) const = 0;
   virtual Count output_cols(const graph::Manifest& manifest) const = 0;
   /// The targets of this machine's nodes. What they view lives as long as the graph, or the task.
-  virtual SeedTargets targets(const store::MachineGraph& graph) const = 0;
+  virtual batches::SeedTargets targets(const store::MachineGraph& graph) const = 0;
   /// Collective over `ranks`.
   virtual std::unique_ptr<Loss> make_loss(const store::MachineGraph& graph,
                                           const comm::Ranks& ranks) const = 0;

@@ -194,9 +194,10 @@ void launch_as_bf16(const Launch& l) {
 
 }  // namespace
 
-void drain_ring(const HostJob& job, const RowList& list, Count num_rows, const RowFormat& format, void* out,
-                Split* split, const cuda::Stream& stream) {
-  const Launch l{job, list, format, static_cast<std::byte*>(out), split, stream};
+void drain_ring(const HostJob& job, const RowGather& gather, Count num_rows, Split* split,
+                const cuda::Stream& stream) {
+  const RowFormat& format = gather.format;
+  const Launch l{job, gather.list, format, static_cast<std::byte*>(gather.out), split, stream};
   if (format.code != RowCode::Kind::none) return launch_codes(l, num_rows);
   if (format.stored == format.out) return launch_first_that_fits<Raw<16>, Raw<8>, Raw<4>, Raw<2>, Raw<1>>(l);
   if (format.out == DType::bf16)

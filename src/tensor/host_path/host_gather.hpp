@@ -39,13 +39,6 @@ class HostGather {
     const std::byte* rows = nullptr;
     RowTable table;  ///< its `bad` is ignored
   };
-  struct Job {
-    RowList list;  ///< id - list.first is a host row; zeros for -1 and ids out of range
-    RowFormat format;
-    void* out = nullptr;
-    bool sorted = false;   ///< the list's ids are ascending; never changes the result
-    BadId* bad = nullptr;  ///< gets ids out of range; null: not wanted
-  };
   struct Shares {
     double sorted, random;
   };
@@ -58,11 +51,11 @@ class HostGather {
   HostGather(const HostGather&) = delete;
   HostGather& operator=(const HostGather&) = delete;
 
-  /// Sets out[position] = row for each entry of the list. Asynchronous on `stream`; it waits for the GPU only
-  /// when a larger list needs more memory. Thread safe; jobs run one after the other. Short lists use only
-  /// zero copy, unless a share of 1 was given. Throws OutOfMemory and CudaError; after a failed launch every
-  /// call throws.
-  void gather(const Job& job, const cuda::Stream& stream);
+  /// id - list.first is a host row; zeros for -1 and ids out of range, which `bad` gets; null: not wanted.
+  /// Asynchronous on `stream`; it waits for the GPU only when a larger list needs more memory. Thread safe;
+  /// jobs run one after the other. Short lists use only zero copy, unless a share of 1 was given. Throws
+  /// OutOfMemory and CudaError; after a failed launch every call throws.
+  void gather(const RowGather& gather, const cuda::Stream& stream, BadId* bad = nullptr);
 
   /// Shares of the rows that the threads get: as given, or as measured so far.
   Shares shares() const;

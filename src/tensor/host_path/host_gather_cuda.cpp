@@ -86,23 +86,22 @@ struct HostGather::State {
     Count kernel_bound = 0;  // rows for the kernel, at most
     bool threads = false, kernel = false, sorts = false, measured = false;
   };
-  Plan plan_of(const Job& job) const;
+  Plan plan_of(const RowGather& gather) const;
   double share_of(bool sorted) const { return options.share > 0 ? options.share : tuners[sorted].share(); }
 
-  void gather(const Job& job, const cuda::Stream& stream);
-  void launch(const Job& job, const Plan& plan, const HostJob& host_job, const cuda::Stream& stream);
-  HostJob next_job(const Job& job, const Plan& plan);
-  void launch_threads_part(const Job& job, const HostJob& host_job, const cuda::Stream& stream);
-  void launch_kernel_part(const Job& job, const Plan& plan, const cuda::Stream& stream);
-  Count chunk_rows(const Job& job, const Plan& plan) const;
+  void gather(RowGather gather, const cuda::Stream& stream, BadId* bad);
+  void launch(const RowGather& gather, const Plan& plan, const HostJob& host_job, const cuda::Stream& stream);
+  HostJob next_job(const RowGather& gather, const Plan& plan);
+  void launch_threads_part(const RowGather& gather, const HostJob& host_job, const cuda::Stream& stream);
+  void launch_kernel_part(const RowGather& gather, const Plan& plan, const cuda::Stream& stream);
+  Count chunk_rows(const RowGather& gather, const Plan& plan) const;
   void reserve(Count rows, Count chunks);
   void reserve_sort(Count bound);
   void learn();
   void report(bool sorted) const;
-  RowTable table_for(const Job& job) const;
 
   const Device device;
-  const Source source;
+  Source source;  // `bad` of its table is the current job's
   const Options options;
   const std::size_t row_bytes, slot_bytes;
   int threads = 0;
@@ -166,17 +165,11 @@ HostGather::State::~State() {
   workers.reset();
 }
 
-RowTable HostGather::State::table_for(const Job& job) const {
-  RowTable table = source.table;
-  table.bad = job.bad;
-  return table;
-}
-
-HostGather::State::Plan HostGather::State::plan_of(const Job& job) const {
+HostGather::State::Plan HostGather::State::plan_of(const RowGather& gather) const {
   Plan plan;
-  plan.share = share_of(job.sorted);
+  plan.share = share_of(gather.sorted);
   const bool threads_alone = options.share == 1;  // a measured share of 1 does not apply to short lists
-  const bool small = job.list.bound < kSmallJob && !threads_alone;
+  const bool small = gather.list.bound < kSmallJob && !threads_alone;
   if (small) plan.share = 0;
   plan.rule = {.threads_share = std::llround(plan.share * static_cast<double>(SplitRule::kUnit)),
                .least_rows = threads_alone ? 0 : kSmallJob};
@@ -184,20 +177,20 @@ HostGather::State::Plan HostGather::State::plan_of(const Job& job) const {
   plan.kernel = !threads_alone;
   // The kernel gets most rows either from the longest list or from the longest list without rows for the
   // threads.
-  plan.kernel_bound = std::max(job.list.bound - plan.rule.threads_rows(job.list.bound),
-                               std::min(job.list.bound, plan.rule.least_rows));
+  plan.kernel_bound = std::max(gather.list.bound - plan.rule.threads_rows(gather.list.bound),
+                               std::min(gather.list.bound, plan.rule.least_rows));
   const bool large_table =
       static_cast<std::size_t>(source.table.rows) * static_cast<std::size_t>(source.table.row_pitch) >
       options.sort_above_bytes;
   constexpr Count kMaxPositions = Count{1} << 32;
-  plan.sorts = plan.kernel && !job.sorted && large_table && plan.kernel_bound > kSmallJob &&
-               job.list.bound <= kMaxPositions;
-  plan.measured = options.share == 0 && !small && !measured.running && !tuners[job.sorted].settled();
+  plan.sorts = plan.kernel && !gather.sorted && large_table && plan.kernel_bound > kSmallJob &&
+               gather.list.bound <= kMaxPositions;
+  plan.measured = options.share == 0 && !small && !measured.running && !tuners[gather.sorted].settled();
   return plan;
 }
 
-Count HostGather::State::chunk_rows(const Job& job, const Plan& plan) const {
-  const auto rows = static_cast<std::size_t>(plan.rule.threads_rows(job.list.bound));
+Count HostGather::State::chunk_rows(const RowGather& gather, const Plan& plan) const {
+  const auto rows = static_cast<std::size_t>(plan.rule.threads_rows(gather.list.bound));
   const std::size_t even = rows * row_bytes / static_cast<std::size_t>(threads * kChunksPerThread);
   return static_cast<Count>(
       std::max<std::size_t>(1, std::clamp(even, kLeastChunkBytes, kSlotBytes) / row_bytes));
@@ -226,12 +219,12 @@ void HostGather::State::reserve_sort(Count bound) {
   sorter.reserve(bound + bound / 4);
 }
 
-HostJob HostGather::State::next_job(const Job& job, const Plan& plan) {
+HostJob HostGather::State::next_job(const RowGather& gather, const Plan& plan) {
   HostJob next;
   next.ticket = ++ticket;
-  next.chunk_rows = chunk_rows(job, plan);
+  next.chunk_rows = chunk_rows(gather, plan);
   next.row_bytes = row_bytes;
-  reserve(job.list.bound, next.num_chunks(job.list.bound));
+  reserve(gather.list.bound, next.num_chunks(gather.list.bound));
   next.wide = has_wide_numbers(source.table);
   next.numbers = memory.numbers.data();
   next.doorbell = doorbell.data();
@@ -246,41 +239,41 @@ HostJob HostGather::State::next_job(const Job& job, const Plan& plan) {
 
 // The threads get the job before the drain is launched, because a launch may block until the kernel has ended
 // (CUDA_LAUNCH_BLOCKING, profilers).
-void HostGather::State::launch_threads_part(const Job& job, const HostJob& host_job,
+void HostGather::State::launch_threads_part(const RowGather& gather, const HostJob& host_job,
                                             const cuda::Stream& stream) {
   forked.record(stream);
   side.wait(forked);
-  export_numbers(table_for(job), job.list, host_job, split.data(), side);
+  export_numbers(source.table, gather.list, host_job, split.data(), side);
   workers->post(host_job);
   try {
-    drain_ring(host_job, job.list, table_for(job).rows, job.format, job.out, split.data(), side);
+    drain_ring(host_job, gather, source.table.rows, split.data(), side);
   } catch (...) {
     workers->cancel_last();
     throw;
   }
 }
 
-void HostGather::State::launch_kernel_part(const Job& job, const Plan& plan, const cuda::Stream& stream) {
-  const RowTable table = table_for(job);
-  RowList list = job.list;
-  list.begin = &split.data()->begin;
-  list.end = &split.data()->middle;
-  if (plan.sorts) list = sorter.sort(table, job.list, split.data(), plan.kernel_bound, stream);
-  gather_on_gpu(table, list, job.format, job.out, zero_copy, stream);
+void HostGather::State::launch_kernel_part(const RowGather& gather, const Plan& plan,
+                                           const cuda::Stream& stream) {
+  RowGather part = gather;
+  part.list.begin = &split.data()->begin;
+  part.list.end = &split.data()->middle;
+  if (plan.sorts) part.list = sorter.sort(source.table, gather.list, split.data(), plan.kernel_bound, stream);
+  gather_on_gpu(source.table, part, zero_copy, stream);
 }
 
-void HostGather::State::launch(const Job& job, const Plan& plan, const HostJob& host_job,
+void HostGather::State::launch(const RowGather& gather, const Plan& plan, const HostJob& host_job,
                                const cuda::Stream& stream) {
   stream.wait(done);
   if (plan.measured) measured.start.record(stream);
-  split_list(job.list, plan.rule, host_job, split.data(), plan.measured ? measured.split.data() : nullptr,
+  split_list(gather.list, plan.rule, host_job, split.data(), plan.measured ? measured.split.data() : nullptr,
              stream);
-  if (plan.threads) launch_threads_part(job, host_job, stream);
-  if (plan.kernel) launch_kernel_part(job, plan, stream);
+  if (plan.threads) launch_threads_part(gather, host_job, stream);
+  if (plan.kernel) launch_kernel_part(gather, plan, stream);
   if (plan.measured) {
     measured.kernel_end.record(stream);
     measured.threads_end.record(plan.threads ? side : stream);
-    measured.sorted = job.sorted;
+    measured.sorted = gather.sorted;
     measured.share = plan.share;
     measured.running = true;
   }
@@ -291,8 +284,8 @@ void HostGather::State::launch(const Job& job, const Plan& plan, const HostJob& 
   done.record(stream);
 }
 
-void HostGather::State::gather(const Job& given, const cuda::Stream& stream) {
-  if (given.list.bound == 0 || given.format.cols == 0) return;
+void HostGather::State::gather(RowGather gather, const cuda::Stream& stream, BadId* bad) {
+  if (gather.list.bound == 0 || gather.format.cols == 0) return;
   if (stream.device() != device) {
     throw Error(fmt::format("host rows for {} cannot be gathered on a stream of {}", device.str(),
                             stream.device().str()));
@@ -300,16 +293,16 @@ void HostGather::State::gather(const Job& given, const cuda::Stream& stream) {
   const cuda::DeviceGuard guard(device);
   const std::lock_guard lock(mutex);
   if (failure) std::rethrow_exception(failure);
-  Job job = given;
-  if (job.format.out_pitch == 0) job.format.out_pitch = job.format.cols;
+  source.table.bad = bad;
+  if (gather.format.out_pitch == 0) gather.format.out_pitch = gather.format.cols;
   learn();
   side.follow(stream);
-  const Plan plan = plan_of(job);
+  const Plan plan = plan_of(gather);
   HostJob host_job;
-  if (plan.threads) host_job = next_job(job, plan);
+  if (plan.threads) host_job = next_job(gather, plan);
   if (plan.sorts) reserve_sort(plan.kernel_bound);
   try {
-    launch(job, plan, host_job, stream);
+    launch(gather, plan, host_job, stream);
   } catch (...) {
     failure = std::current_exception();
     throw;
@@ -352,7 +345,9 @@ HostGather::HostGather(Device device, const Source& source, const Options& optio
 
 HostGather::~HostGather() = default;
 
-void HostGather::gather(const Job& job, const cuda::Stream& stream) { state_->gather(job, stream); }
+void HostGather::gather(const RowGather& gather, const cuda::Stream& stream, BadId* bad) {
+  state_->gather(gather, stream, bad);
+}
 
 HostGather::Shares HostGather::shares() const {
   const std::lock_guard lock(state_->mutex);

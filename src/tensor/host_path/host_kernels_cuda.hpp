@@ -39,8 +39,8 @@ void export_numbers(const RowTable& table, const RowList& list, const HostJob& j
 /// Writes the rows that the threads gather to the output. Its blocks wait for the threads, so launch it after
 /// everything that the threads wait for. `num_rows` are those of the host stratum. REQUIRES: format.out_pitch
 /// is not 0.
-void drain_ring(const HostJob& job, const RowList& list, Count num_rows, const RowFormat& format, void* out,
-                Split* split, const cuda::Stream& stream);
+void drain_ring(const HostJob& job, const RowGather& gather, Count num_rows, Split* split,
+                const cuda::Stream& stream);
 
 /// Sorts the kernel's entries by where their rows lie, so that few addresses are translated more than once.
 /// An owner of its scratch memory.

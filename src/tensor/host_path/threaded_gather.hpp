@@ -14,19 +14,14 @@ class ThreadedGather {
   /// `table` is the tensor's; it has `host_rows` rows in the host stratum.
   ThreadedGather(Device device, const RowTable& table, Count host_rows, const HostGather::Options& options);
 
-  struct Job {
-    RowTable table;
-    RowList list;
-    RowFormat format;
-    void* out = nullptr;
-    bool sorted = false;
-    LaunchShape shape;  ///< for the rows that lie on GPUs
-  };
-  /// As HostGather::gather. Thread safe.
-  void gather(const Job& job, const cuda::Stream& stream);
+  /// As HostGather::gather, from the table of the constructor, whose `bad` may be another; `shape` is that
+  /// for the rows that lie on GPUs. Thread safe.
+  void gather(const RowTable& table, const RowGather& gather, const LaunchShape& shape,
+              const cuda::Stream& stream);
 
  private:
-  void gather_mixed(const Job& job, const cuda::Stream& stream);
+  void gather_mixed(const RowTable& table, const RowGather& gather, const LaunchShape& shape,
+                    const cuda::Stream& stream);
 
   Device device_;
   bool host_alone_;

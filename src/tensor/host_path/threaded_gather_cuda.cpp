@@ -32,37 +32,36 @@ ThreadedGather::ThreadedGather(Device device, const RowTable& table, Count host_
       joined_(device),
       done_(device) {}
 
-void ThreadedGather::gather(const Job& job, const cuda::Stream& stream) {
+void ThreadedGather::gather(const RowTable& table, const RowGather& gather, const LaunchShape& shape,
+                            const cuda::Stream& stream) {
   constexpr Count kMaxPositions = Count{1} << 32;
-  if (job.list.bound == 0 || job.format.cols == 0) return;
-  if (host_alone_) {
-    return host_.gather(
-        {.list = job.list, .format = job.format, .out = job.out, .sorted = job.sorted, .bad = job.table.bad},
-        stream);
-  }
-  if (job.list.bound >= kMaxPositions)
-    return gather_on_gpu(job.table, job.list, job.format, job.out, job.shape, stream);
+  if (gather.list.bound == 0 || gather.format.cols == 0) return;
+  if (host_alone_) return host_.gather(gather, stream, table.bad);
+  if (gather.list.bound >= kMaxPositions) return gather_on_gpu(table, gather, shape, stream);
   const std::lock_guard lock(mutex_);
-  gather_mixed(job, stream);
+  gather_mixed(table, gather, shape, stream);
 }
 
 // The kernel for rows on GPUs gets a table without host rows and skips these. It also writes zeros for
 // missing rows.
-void ThreadedGather::gather_mixed(const Job& job, const cuda::Stream& stream) {
+void ThreadedGather::gather_mixed(const RowTable& table, const RowGather& gather, const LaunchShape& shape,
+                                  const cuda::Stream& stream) {
   stream.wait(done_);  // the previous selection is in use until then
-  if (!selection_.has_room(job.list.bound)) {
+  const Count bound = gather.list.bound;
+  if (!selection_.has_room(bound)) {
     done_.synchronize();
-    selection_.reserve(job.list.bound + job.list.bound / 4);
+    selection_.reserve(bound + bound / 4);
   }
   side_.follow(stream);
   forked_.record(stream);
   side_.wait(forked_);
-  RowTable without_host = job.table;
+  RowTable without_host = table;
   without_host.host = nullptr;
-  gather_on_gpu(without_host, job.list, job.format, job.out, job.shape, side_);
+  gather_on_gpu(without_host, gather, shape, side_);
   joined_.record(side_);
-  const RowList host_rows = selection_.select(job.table, job.list, stream);
-  host_.gather({.list = host_rows, .format = job.format, .out = job.out, .sorted = job.sorted}, stream);
+  RowGather host_rows = gather;
+  host_rows.list = selection_.select(table, gather.list, stream);
+  host_.gather(host_rows, stream);
   done_.record(stream);
   stream.wait(joined_);
 }

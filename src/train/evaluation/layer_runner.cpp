@@ -111,7 +111,7 @@ bool LayerRunner::apply_gathered(const LayerPass& pass, StopPoll& poll, const Co
   const Count cols = pass.table->spec().cols, mapped = pass.model->mapped_cols(pass.layer),
               row_bytes = (cols + mapped) * kFloatBytes + kIdBytes;
   const std::vector<NodeId> offsets = pass.table_nodes.machine_offsets();
-  feature::RowFetcher fetcher(*pass.table, device_, row_exchange(offsets), *context_.pool);
+  batches::RowFetcher fetcher(*pass.table, device_, row_exchange(offsets), *context_.pool);
   const cuda::Stream stream = current_stream(device_);
   std::optional<RankLookup> lookup;
   if (pass.table_nodes.set() != nullptr) lookup.emplace(*pass.table_nodes.set(), device_);
@@ -177,7 +177,7 @@ at::Tensor LayerRunner::add_piece(const LayerPass& pass, const NodeChunk::Piece&
   return output;
 }
 
-feature::RowExchangeContext LayerRunner::row_exchange(std::span<const NodeId> machine_offsets) const {
+batches::RowExchangeContext LayerRunner::row_exchange(std::span<const NodeId> machine_offsets) const {
   if (!distributed()) return {};
   return {.communicator = &communicator_,
           .topology = context_.ranks.topology,

@@ -10,9 +10,9 @@
 #include "evaluation/node_chunks.hpp"
 #include "evaluation/staged.hpp"
 #include "stop_poll.hpp"
+#include "strata/batches/fetcher.hpp"
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/stream.hpp"
-#include "strata/feature/fetcher.hpp"
 #include "strata/sampling/sampler.hpp"
 #include "strata/train/evaluator.hpp"
 
@@ -55,7 +55,7 @@ class LayerRunner {
   bool in_place(const LayerPass& pass) const;
   bool apply_in_place(const LayerPass& pass, StopPoll& poll, const Consume& consume);
   bool apply_gathered(const LayerPass& pass, StopPoll& poll, const Consume& consume);
-  feature::RowExchangeContext row_exchange(std::span<const NodeId> machine_offsets) const;
+  batches::RowExchangeContext row_exchange(std::span<const NodeId> machine_offsets) const;
   void make_room(Count rows, Count cols);
   at::Tensor add_piece(const LayerPass& pass, const NodeChunk::Piece& piece, const at::Tensor& x,
                        const ListPiece::Blocks& blocks);

@@ -44,7 +44,7 @@ struct LayerwiseEvaluator::State {
   comm::Communicator communicator;
   Device device;
   std::vector<Member> members;
-  SeedTargets targets;
+  batches::SeedTargets targets;
   /// Needed for the scores; the same for all evaluations, because the graph does not change.
   std::optional<NeededNodes> needed;
   LayerRunner runner;

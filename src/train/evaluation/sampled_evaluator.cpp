@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "stop_poll.hpp"
+#include "strata/batches/fetcher.hpp"
 #include "strata/cuda/stream.hpp"
-#include "strata/feature/fetcher.hpp"
 #include "strata/nn/model.hpp"
 #include "strata/sampling/sampler.hpp"
 #include "strata/train/evaluator.hpp"
@@ -32,7 +32,7 @@ class SampledEvaluator final : public Evaluator {
     const at::NoGradGuard no_grad;
     model.eval();
     sampling::ExchangeContext exchange;
-    feature::RowExchangeContext rows;
+    batches::RowExchangeContext rows;
     if (context_.ranks.on_several_machines()) {
       if (!context_.graph->is_replicated())
         exchange = {&communicator_, context_.ranks.topology, context_.graph->machine_offsets(),
@@ -43,7 +43,7 @@ class SampledEvaluator final : public Evaluator {
     }
     const auto sampler = sampling::make_sampler(context_.graph->whole_view(), sampler_options(model),
                                                 exchange, 1, *context_.pool);
-    feature::RowFetcher fetcher(context_.graph->features(), device_, rows, *context_.pool);
+    batches::RowFetcher fetcher(context_.graph->features(), device_, rows, *context_.pool);
     StopPoll poll(communicator_, context_.stop_requested);
     const Stages stages{.model = &model, .sampler = sampler.get(), .fetcher = &fetcher, .poll = &poll};
     const auto valid = score(stages, context_.graph->valid_nodes());
@@ -66,7 +66,7 @@ class SampledEvaluator final : public Evaluator {
   struct Stages {
     nn::BlockModel* model;
     sampling::MiniBatchSampler* sampler;
-    feature::RowFetcher* fetcher;
+    batches::RowFetcher* fetcher;
     StopPoll* poll;
   };
   struct Scored {
@@ -99,7 +99,7 @@ class SampledEvaluator final : public Evaluator {
     const Count outputs = model.output_cols(model.num_layers() - 1);
     const Count cols = context_.graph->features().spec().cols;
     const cuda::Stream stream = current_stream(device_);
-    const SeedTargets targets = context_.task->targets(*context_.graph);
+    const batches::SeedTargets targets = context_.task->targets(*context_.graph);
     const std::unique_ptr<ScoreBoard> board = context_.task->make_board(context_.graph->manifest(), outputs);
     for (std::int64_t step = 0; step < steps[0]; ++step) {
       if (stages.poll->agreed()) return std::nullopt;

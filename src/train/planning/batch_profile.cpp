@@ -10,7 +10,7 @@
 #include <random>
 #include <utility>
 
-#include "loading/seed_schedule.hpp"
+#include "strata/batches/seed_schedule.hpp"
 #include "strata/util/shares.hpp"
 
 namespace strata::train {
@@ -237,15 +237,15 @@ BatchProfile profile_batches(const graph::PartsOrigin& parts, const graph::Manif
     const auto machine = static_cast<std::size_t>(i * job.machines / job.batches);
     const auto first = static_cast<std::size_t>(first_part[machine]),
                last = static_cast<std::size_t>(first_part[machine + 1]);
-    const SeedSchedule schedule({.nodes = train.nodes,
-                                 .clusters = train.clusters,
-                                 .machine_offsets = machine_offsets,
-                                 .part_offsets = book.offsets().subspan(first, last - first + 1),
-                                 .machine = static_cast<int>(machine),
-                                 .local_rank = i % job.ranks_per_machine,
-                                 .machine_ranks = job.ranks_per_machine,
-                                 .global_batch = job.global_batch,
-                                 .seed = job.seed});
+    const batches::SeedSchedule schedule({.nodes = train.nodes,
+                                          .clusters = train.clusters,
+                                          .machine_offsets = machine_offsets,
+                                          .part_offsets = book.offsets().subspan(first, last - first + 1),
+                                          .machine = static_cast<int>(machine),
+                                          .local_rank = i % job.ranks_per_machine,
+                                          .machine_ranks = job.ranks_per_machine,
+                                          .global_batch = job.global_batch,
+                                          .seed = job.seed});
     sum.steps_per_epoch = schedule.steps_per_epoch();
     const Count step = i * schedule.steps_per_epoch() / job.batches;
     const OwnRange own{machine_offsets[machine], machine_offsets[machine + 1]};

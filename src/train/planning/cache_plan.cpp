@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "loading/routes.hpp"
+#include "strata/batches/routes.hpp"
 
 namespace strata::train {
 namespace {
@@ -67,9 +67,9 @@ CacheRates estimated_cache_rates(const TrainConfig& config, const Cluster& clust
   constexpr double kFindOfCore = 40e-9, kFindOfGpu = 0.25e-9;  // the GPU reads three numbers
   constexpr double kPeer = 4.3e11, kHost = 4.9e10;             // of an H200: benchmarks/gather
   constexpr double kListInHost = 1 / 30e6;  // a GPU translates so many addresses per second
-  const Routes routes = choose_routes(topology_of(cluster), route_request(config));
-  const auto path = [&](Transport route) -> CachePath {
-    const bool on_devices = route == Transport::nccl;
+  const batches::Routes routes = batches::choose_routes(topology_of(cluster), route_request(config));
+  const auto path = [&](batches::Transport route) -> CachePath {
+    const bool on_devices = route == batches::Transport::nccl;
     return {.on_devices = on_devices,
             .bytes_per_second = cluster.link_of_rank().bytes_per_second,
             .find_seconds = on_devices ? kFindOfGpu : kFindOfCore};

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "planning/model_work.hpp"
+#include "strata/batches/pipeline.hpp"
 #include "strata/graph/manifest_file.hpp"
 #include "strata/placement/placement_request.hpp"
-#include "strata/train/pipeline.hpp"
 
 namespace strata::train {
 namespace {
@@ -193,7 +193,7 @@ std::int64_t training_device_bytes(const TrainConfig& config, Count seeds, Count
     rows = fanout < 0 ? static_cast<double>(num_nodes)
                       : std::min(rows * (fanout + 1), static_cast<double>(num_nodes));
   }
-  const double sampling = static_cast<double>(num_nodes) * 5 + rows * 64 * Pipeline::kBuffers;
+  const double sampling = static_cast<double>(num_nodes) * 5 + rows * 64 * batches::Pipeline::kBuffers;
   constexpr double kLibraries = 1.5 * (1 << 30);
   return static_cast<std::int64_t>(activations + sampling + kLibraries);
 }
@@ -209,7 +209,7 @@ std::int64_t training_host_bytes(const TrainConfig& config, const graph::Manifes
   for (const BatchProfile::Hop& hop : profile.hops) picks += hop.picks;
   const double row = kInput + static_cast<double>(manifest.feature_cols) * sizeof(float);
   const double batch = kGrowth * (profile.inputs * row + picks * kPick);
-  const double in_flight = config.pipeline ? Pipeline::kBuffers : 1;
+  const double in_flight = config.pipeline ? batches::Pipeline::kBuffers : 1;
   return static_cast<std::int64_t>(kLibraries +
                                    kNodeOfSampler * static_cast<double>(manifest.book.num_nodes()) +
                                    in_flight * batch + activation_bytes(config, manifest, profile) +

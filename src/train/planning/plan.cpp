@@ -6,11 +6,11 @@
 
 #include <cmath>
 
-#include "loading/in_flight.hpp"
 #include "planning/measured_run.hpp"
 #include "planning/model_work.hpp"
+#include "strata/batches/in_flight.hpp"
+#include "strata/batches/pipeline.hpp"
 #include "strata/graph/part_file.hpp"
-#include "strata/train/pipeline.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::train {
@@ -84,16 +84,17 @@ void take_batches_in_flight(const TrainConfig& config, StepPlan& plan) {
   StepInputs& inputs = plan.inputs;
   if (!config.pipeline) return;
   if (inputs.machines == 1) return;
-  if (plan.cluster.has_gpus() && inputs.link.latency_seconds <= kSlowRound) return;
+  if (plan.cluster.has_gpus() && inputs.link.latency_seconds <= batches::kSlowRound) return;
   const StepEstimate one_each = estimate_step(inputs);
   double sample_rounds = 0;
   for (const WireLoad& hop : inputs.hops) sample_rounds += hop.rounds;
-  const InFlight chosen = in_flight_for({.sample = one_each.sample,
-                                         .gather = one_each.gather,
-                                         .train = one_each.train,
-                                         .sample_latency = sample_rounds * inputs.link.latency_seconds,
-                                         .gather_latency = inputs.rows.rounds * inputs.link.latency_seconds},
-                                        Pipeline::kMostBuffers);
+  const batches::InFlight chosen =
+      batches::in_flight_for({.sample = one_each.sample,
+                              .gather = one_each.gather,
+                              .train = one_each.train,
+                              .sample_latency = sample_rounds * inputs.link.latency_seconds,
+                              .gather_latency = inputs.rows.rounds * inputs.link.latency_seconds},
+                             batches::Pipeline::kMostBuffers);
   inputs.batches_in_flight = chosen.batches();
   inputs.sampled_at_once = chosen.sampled;
   inputs.gathered_at_once = chosen.gathered;
@@ -113,7 +114,8 @@ RankSpeed speed_of(const Cluster& cluster, Precision precision) {
 }
 
 ExchangeLoads loads_of(const BatchProfile& profile, const std::vector<int>& fanouts, const MemoryPlan& memory,
-                       int machines, const Routes& routes, std::int64_t id_bytes, std::int64_t row_bytes) {
+                       int machines, const batches::Routes& routes, std::int64_t id_bytes,
+                       std::int64_t row_bytes) {
   ExchangeLoads loads;
   if (machines == 1) return loads;
   const double others = machines - 1, id = static_cast<double>(id_bytes);
@@ -122,7 +124,7 @@ ExchangeLoads loads_of(const BatchProfile& profile, const std::vector<int>& fano
     const BatchProfile::Hop& h = profile.hops[hop];
     const double left = 1 - memory.cached_lists;
     const double nodes = h.remote_nodes * left, picks = h.remote_picks * left;
-    if (routes.neighbors == Transport::nccl) {
+    if (routes.neighbors == batches::Transport::nccl) {
       loads.hops.push_back(nodes < 0.5
                                ? WireLoad{}
                                : WireLoad{.bytes = kMargin * nodes * (id + kCount + fanouts[hop] * id),
@@ -137,7 +139,7 @@ ExchangeLoads loads_of(const BatchProfile& profile, const std::vector<int>& fano
   const double rows = profile.remote_inputs * (1 - memory.cached_rows);
   const double bytes = rows * (kRowId + static_cast<double>(row_bytes));
   // Rows between GPUs: ids, rows, and the agreement that all fitted; else how many, numbers, ids, rows.
-  const bool direct = routes.requests == Transport::nccl && routes.rows == Transport::nccl;
+  const bool direct = routes.requests == batches::Transport::nccl && routes.rows == batches::Transport::nccl;
   loads.rows = direct ? WireLoad{.bytes = kMargin * bytes, .messages = 2 * others, .rounds = 3}
                       : WireLoad{.bytes = bytes, .messages = 4 * others, .rounds = 4};
   return loads;
@@ -161,9 +163,9 @@ StepPlan make_plan(const TrainConfig& config, const Cluster& cluster) {
                                   .seed = config.seed,
                                   .train_edges_only = config.inductive});
   plan.memory = plan_memory(config, manifest, cluster, plan.profile);
-  RouteRequest request = route_request(config);
+  batches::RouteRequest request = route_request(config);
   request.replicated = plan.memory.replicated;
-  plan.routes = choose_routes(topology_of(cluster), request);
+  plan.routes = batches::choose_routes(topology_of(cluster), request);
   const ExchangeLoads loads = loads_of(plan.profile, config.fanouts, plan.memory, cluster.machines,
                                        plan.routes, id_bytes(manifest), sent_row_bytes(config, manifest));
   constexpr double kWireShareOfGpu = 0.55;  // NCCL's kernels beside training: benchmarks/scaling

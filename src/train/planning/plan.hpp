@@ -3,11 +3,11 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "loading/routes.hpp"
 #include "planning/batch_profile.hpp"
 #include "planning/cluster.hpp"
 #include "planning/memory_plan.hpp"
 #include "planning/step_model.hpp"
+#include "strata/batches/routes.hpp"
 #include "strata/train/config.hpp"
 
 namespace strata::train {
@@ -21,7 +21,7 @@ struct StepPlan {
   StepInputs inputs = {};
   StepEstimate estimate = {}, alone = {};  ///< alone: the same batches without other machines
   std::string basis = {};                  ///< where the seconds of compute come from
-  Routes routes = {};
+  batches::Routes routes = {};
 
   double efficiency() const { return estimate.step > 0 ? alone.step / estimate.step : 0; }
 };
@@ -46,7 +46,8 @@ struct ExchangeLoads {
   WireLoad rows = {};
 };
 ExchangeLoads loads_of(const BatchProfile& profile, const std::vector<int>& fanouts, const MemoryPlan& memory,
-                       int machines, const Routes& routes, std::int64_t id_bytes, std::int64_t row_bytes);
+                       int machines, const batches::Routes& routes, std::int64_t id_bytes,
+                       std::int64_t row_bytes);
 
 /// Samples some batches and adds up. Reads of a graph its manifest and the lists of these batches. Throws
 /// InputError for a graph without parts, and for measured runs of another model.

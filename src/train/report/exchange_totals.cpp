@@ -8,7 +8,7 @@
 namespace strata::train {
 
 ExchangeTotals sum_reports(const comm::Communicator& world, const sampling::ExchangeReport& neighbors,
-                           const feature::RowExchangeReport& rows) {
+                           const batches::RowExchangeReport& rows) {
   std::vector<std::int64_t> hops;
   for (std::size_t hop = 0; hop < neighbors.frontier_nodes.size(); ++hop)
     hops.insert(hops.end(), {neighbors.frontier_nodes[hop], neighbors.remote_nodes[hop],

@@ -2,8 +2,8 @@
 #pragma once
 #include <vector>
 
+#include "strata/batches/fetcher.hpp"
 #include "strata/comm/communicator.hpp"
-#include "strata/feature/fetcher.hpp"
 #include "strata/sampling/sampler.hpp"
 
 namespace strata::train {
@@ -28,6 +28,6 @@ struct ExchangeTotals {
 
 /// Collective.
 ExchangeTotals sum_reports(const comm::Communicator& world, const sampling::ExchangeReport& neighbors,
-                           const feature::RowExchangeReport& rows);
+                           const batches::RowExchangeReport& rows);
 
 }  // namespace strata::train

@@ -10,6 +10,7 @@
 
 #include "report/config_record.hpp"
 #include "report/exchange_totals.hpp"
+#include "strata/batches/pipeline.hpp"
 #include "strata/comm/link.hpp"
 #include "strata/comm/machine.hpp"
 #include "strata/graph/part_file.hpp"
@@ -18,7 +19,6 @@
 #include "strata/tensor/chunk_tensor.hpp"
 #include "strata/train/config.hpp"
 #include "strata/train/evaluator.hpp"
-#include "strata/train/pipeline.hpp"
 #include "strata/train/result.hpp"
 #include "task/missing_targets.hpp"
 #include "tuning/sm_split.hpp"
@@ -41,13 +41,13 @@ struct RunFacts {
   Count num_parameters = 0;
   Count global_batch = 0;  ///< seeds per step, over all ranks
   Count steps_per_epoch = 0;
-  BatchSizes batch_sizes;
-  int batches_in_flight = 0;              ///< that are sampled, gathered or trained at the same time
-  comm::LinkFacts link;                   ///< between machines over MPI; all zero on one
-  comm::LinkFacts gpu_link;               ///< from GPU to GPU; all zero if nothing goes that way
-  int cores = 0;                          ///< per rank
-  std::string reducer;                    ///< what sums gradients
-  std::optional<Transport> row_exchange;  ///< none on one machine
+  batches::BatchSizes batch_sizes;
+  int batches_in_flight = 0;                       ///< that are sampled, gathered or trained at the same time
+  comm::LinkFacts link;                            ///< between machines over MPI; all zero on one
+  comm::LinkFacts gpu_link;                        ///< from GPU to GPU; all zero if nothing goes that way
+  int cores = 0;                                   ///< per rank
+  std::string reducer;                             ///< what sums gradients
+  std::optional<batches::Transport> row_exchange;  ///< none on one machine
 };
 
 /// One finished epoch, or its part since a resume.
@@ -58,8 +58,8 @@ struct EpochReport {
   Count unpadded_batches = 0;  ///< of this rank, larger than the padded shape: they took the slower way
   Count input_rows = 0;        ///< of all ranks' batches, unless they were read in place
   double loss = 0, train_accuracy = 0;
-  double seconds = 0;      ///< wall time, waits included
-  LoaderTimes stages;      ///< `wait`: what the training stage waited for batches
+  double seconds = 0;           ///< wall time, waits included
+  batches::LoaderTimes stages;  ///< `wait`: what the training stage waited for batches
   double sum_seconds = 0;  ///< from the end of this rank's gradients to the end of their sum over all ranks
   std::array<std::int64_t, tensor::kNumStrata> gathered_bytes{};  ///< of this rank, from each stratum
   std::int64_t peak_host_bytes = 0;                               ///< of this process so far

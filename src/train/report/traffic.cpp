@@ -37,8 +37,8 @@ sampling::ExchangeReport difference(sampling::ExchangeReport a, const sampling::
   return a;
 }
 
-feature::RowExchangeReport difference(const feature::RowExchangeReport& a,
-                                      const feature::RowExchangeReport& b) {
+batches::RowExchangeReport difference(const batches::RowExchangeReport& a,
+                                      const batches::RowExchangeReport& b) {
   return {.rows = a.rows - b.rows,
           .remote_rows = a.remote_rows - b.remote_rows,
           .cached_rows = a.cached_rows - b.cached_rows,
@@ -76,7 +76,7 @@ json neighbors_json(const sampling::ExchangeReport& report) {
           {"hops", std::move(hops)}};
 }
 
-json rows_json(const feature::RowExchangeReport& report) {
+json rows_json(const batches::RowExchangeReport& report) {
   return {{"seconds", report.seconds},
           {"waited_seconds", report.waited_seconds},
           {"repeated", report.repeated_fetches},

@@ -3,8 +3,8 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "report/report.hpp"
+#include "strata/batches/fetcher.hpp"
 #include "strata/comm/communicator.hpp"
-#include "strata/feature/fetcher.hpp"
 #include "strata/sampling/sampler.hpp"
 
 namespace strata::train {
@@ -12,7 +12,7 @@ namespace strata::train {
 /// What a rank exchanged with other machines.
 struct RankTraffic {
   sampling::ExchangeReport neighbors;
-  feature::RowExchangeReport rows;
+  batches::RowExchangeReport rows;
 
   /// What was added to `before`, which was reported earlier. The largest requests are those of all times.
   RankTraffic since(const RankTraffic& before) const;

@@ -7,7 +7,7 @@
 
 #include <limits>
 
-#include "loading/seed_schedule.hpp"
+#include "strata/batches/seed_schedule.hpp"
 #include "strata/util/error.hpp"
 #include "torch_device.hpp"
 #include "tuning/device_mix.hpp"
@@ -34,7 +34,7 @@ void require_f32(const torch::nn::Module& model) {
 std::unique_ptr<nn::Optimizer> make_optimizer_of(const RunContext& context, Count num_train_nodes,
                                                  const FlatParameters& parameters) {
   const TrainConfig& config = context.config;
-  const Count steps = SeedSchedule::num_steps(num_train_nodes, context.global_batch);
+  const Count steps = batches::SeedSchedule::num_steps(num_train_nodes, context.global_batch);
   const Count updates_per_epoch = (steps + config.accumulate - 1) / config.accumulate;
   const nn::OptimizerOptions options{.kind = config.optimizer,
                                      .learning_rate = config.learning_rate,

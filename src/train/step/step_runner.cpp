@@ -15,7 +15,7 @@
 
 namespace strata::train {
 
-RecordedBatch RecordedBatch::of(const LoadedBatch& batch) {
+RecordedBatch RecordedBatch::of(const batches::LoadedBatch& batch) {
   return {.blocks = batch.sample.blocks,
           .counts = batch.sample.device_counts,
           .key = batch.sample.device_key,
@@ -35,10 +35,10 @@ StepRunner::StepRunner(const Parts& parts)
     readback.tail = cuda::Array<float>(cuda::Memory::pinned, StepTail::kSize + 1, "a step's outcome");
     readback.copied = cuda::Event(parts.device);
   }
-  for (StreamClock& clock : sum_clocks_) clock = StreamClock(parts.device);
+  for (batches::StreamClock& clock : sum_clocks_) clock = batches::StreamClock(parts.device);
 }
 
-void StepRunner::forward_backward(const LoadedBatch& batch) {
+void StepRunner::forward_backward(const batches::LoadedBatch& batch) {
   const nn::Pass pass{.key = batch.key, .training = true, .device_key = batch.sample.device_key};
   const at::Tensor targets = wrap_words(batch.targets, batch.num_targets, parts_.target_words, parts_.device);
   const at::Tensor outputs = parts_.table != nullptr
@@ -52,7 +52,7 @@ void StepRunner::forward_backward(const LoadedBatch& batch) {
   parts_.parameters->tail().narrow(0, 0, loss.outcome.size(0)).add_(loss.outcome);
 }
 
-void StepRunner::run_batch(const LoadedBatch& batch) {
+void StepRunner::run_batch(const batches::LoadedBatch& batch) {
   constexpr int kWarmUp = 2;  // libraries choose algorithms and allocate in their first calls
   if (!parts_.graphs || !batch.padded || num_unrecorded_ < kWarmUp) {
     num_unrecorded_ += batch.padded;
@@ -63,7 +63,7 @@ void StepRunner::run_batch(const LoadedBatch& batch) {
 }
 
 // A batch that outgrew its buffers has moved them, and the buffer's recording would read freed memory.
-void StepRunner::replay(const LoadedBatch& batch) {
+void StepRunner::replay(const batches::LoadedBatch& batch) {
   RecordedBatch& recorded = recorded_[static_cast<std::size_t>(batch.buffer)];
   RecordedBatch now = RecordedBatch::of(batch);
   if (!graphs_.recorded(batch.buffer) || recorded != now) {
@@ -78,7 +78,7 @@ void StepRunner::forget_graphs() {
   num_unrecorded_ = 0;
 }
 
-std::optional<StepOutcome> StepRunner::run(const LoadedBatch& batch, const Place& place, bool stop,
+std::optional<StepOutcome> StepRunner::run(const batches::LoadedBatch& batch, const Place& place, bool stop,
                                            const cuda::Stream& stream) {
   const cuda::NvtxRange range("train");
   const at::Tensor& reduced = parts_.parameters->reduced();
@@ -97,19 +97,20 @@ std::optional<StepOutcome> StepRunner::run(const LoadedBatch& batch, const Place
   return take();
 }
 
-void StepRunner::timed_sum(const LoadedBatch& batch, const cuda::Stream& stream) {
-  const auto start = Trace::Clock::now();
+void StepRunner::timed_sum(const batches::LoadedBatch& batch, const cuda::Stream& stream) {
+  const auto start = batches::Trace::Clock::now();
   sum_clocks_[current_].begin(stream);
   sum_over_ranks(stream);
   sum_clocks_[current_].end(stream);
   if (parts_.device.is_cuda()) return;  // take() learns how long it took
-  const auto end = Trace::Clock::now();
+  const auto end = batches::Trace::Clock::now();
   count_sum(end - start, end, batch.key.step);
 }
 
-void StepRunner::count_sum(Trace::Clock::duration length, Trace::Clock::time_point end, std::int64_t step) {
+void StepRunner::count_sum(batches::Trace::Clock::duration length, batches::Trace::Clock::time_point end,
+                           std::int64_t step) {
   sum_seconds_ += std::chrono::duration<double>(length).count();
-  if (parts_.trace != nullptr) parts_.trace->add(Trace::Lane::gradient_sum, end - length, end, step);
+  if (parts_.trace != nullptr) parts_.trace->add(batches::Trace::Lane::gradient_sum, end - length, end, step);
 }
 
 double StepRunner::take_sum_seconds() { return std::exchange(sum_seconds_, 0); }
@@ -133,7 +134,7 @@ std::optional<StepOutcome> StepRunner::drain() {
   return take();
 }
 
-void StepRunner::begin_readback(const LoadedBatch& batch, const cuda::Stream& stream) {
+void StepRunner::begin_readback(const batches::LoadedBatch& batch, const cuda::Stream& stream) {
   Readback& readback = readbacks_[current_];
   const at::Tensor tail = parts_.parameters->tail();
   cuda::copy_async(readback.tail.data(), tail.const_data_ptr<float>(), StepTail::kSize * sizeof(float),
@@ -153,7 +154,8 @@ std::optional<StepOutcome> StepRunner::take() {
   readback.outstanding = false;
   if (parts_.device.is_cuda()) {
     const std::chrono::duration<double> length(sum_clocks_[current_].take_seconds());
-    count_sum(std::chrono::duration_cast<Trace::Clock::duration>(length), Trace::Clock::now(), readback.step);
+    count_sum(std::chrono::duration_cast<batches::Trace::Clock::duration>(length),
+              batches::Trace::Clock::now(), readback.step);
   }
   return StepOutcome{.step_in_epoch = readback.step_in_epoch,
                      .loss_sum = readback.tail[0],

@@ -4,16 +4,16 @@
 #include <optional>
 #include <vector>
 
-#include "loading/stream_clock.hpp"
-#include "report/trace.hpp"
 #include "step/flat_parameters.hpp"
 #include "step/step_graph.hpp"
+#include "strata/batches/pipeline.hpp"
+#include "strata/batches/stream_clock.hpp"
+#include "strata/batches/trace.hpp"
 #include "strata/comm/reducer.hpp"
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/stream.hpp"
 #include "strata/nn/model.hpp"
 #include "strata/nn/optimizer.hpp"
-#include "strata/train/pipeline.hpp"
 #include "strata/train/task.hpp"
 
 namespace strata::train {
@@ -27,7 +27,7 @@ struct RecordedBatch {
   const std::int32_t* targets = nullptr;
   Count num_targets = 0;
 
-  static RecordedBatch of(const LoadedBatch& batch);
+  static RecordedBatch of(const batches::LoadedBatch& batch);
   bool operator==(const RecordedBatch&) const = default;
 };
 
@@ -54,8 +54,8 @@ class StepRunner {
     Count feature_cols;
     /// Where the model reads input rows in place; null: they are gathered.
     const nn::InputTable* table = nullptr;
-    bool graphs = false;     ///< replay what a padded batch does as a CUDA graph
-    Trace* trace = nullptr;  ///< the sums of gradients are added to it; null: nothing
+    bool graphs = false;              ///< replay what a padded batch does as a CUDA graph
+    batches::Trace* trace = nullptr;  ///< the sums of gradients are added to it; null: nothing
   };
   explicit StepRunner(const Parts& parts);
 
@@ -66,7 +66,7 @@ class StepRunner {
   };
   /// Collective if the batch is the last of its update. `stop` asks all ranks to stop. Returns the outcome of
   /// the previous update if it is outstanding.
-  std::optional<StepOutcome> run(const LoadedBatch& batch, const Place& place, bool stop,
+  std::optional<StepOutcome> run(const batches::LoadedBatch& batch, const Place& place, bool stop,
                                  const cuda::Stream& stream);
   /// Forgets what was recorded, for the pipeline's buffers or libtorch's stream move, and warms up anew.
   void forget_graphs();
@@ -78,9 +78,9 @@ class StepRunner {
   double take_sum_seconds();
 
  private:
-  void run_batch(const LoadedBatch& batch);
-  void replay(const LoadedBatch& batch);
-  void forward_backward(const LoadedBatch& batch);
+  void run_batch(const batches::LoadedBatch& batch);
+  void replay(const batches::LoadedBatch& batch);
+  void forward_backward(const batches::LoadedBatch& batch);
   struct Readback {
     cuda::Array<float> tail;  ///< and this rank's own loss
     cuda::Event copied;
@@ -89,9 +89,10 @@ class StepRunner {
     bool outstanding = false;
   };
   void sum_over_ranks(const cuda::Stream& stream);
-  void timed_sum(const LoadedBatch& batch, const cuda::Stream& stream);
-  void count_sum(Trace::Clock::duration length, Trace::Clock::time_point end, std::int64_t step);
-  void begin_readback(const LoadedBatch& batch, const cuda::Stream& stream);
+  void timed_sum(const batches::LoadedBatch& batch, const cuda::Stream& stream);
+  void count_sum(batches::Trace::Clock::duration length, batches::Trace::Clock::time_point end,
+                 std::int64_t step);
+  void begin_readback(const batches::LoadedBatch& batch, const cuda::Stream& stream);
   /// Of the current readback, if it is outstanding.
   std::optional<StepOutcome> take();
 
@@ -99,13 +100,13 @@ class StepRunner {
   cuda::Stream all_sms_;  // used if training has only some of the SMs
   cuda::Event computed_, summed_;
   std::array<Readback, 2> readbacks_;
-  std::array<StreamClock, 2> sum_clocks_;  ///< on a GPU, by the step's readback
+  std::array<batches::StreamClock, 2> sum_clocks_;  ///< on a GPU, by the step's readback
   double sum_seconds_ = 0;
   at::Tensor local_loss_;    ///< [1]
   at::Tensor update_seeds_;  ///< [] of all ranks and batches of the update
-  StepGraphs graphs_{Pipeline::kMostBuffers};
-  std::array<RecordedBatch, Pipeline::kMostBuffers> recorded_;  ///< what graphs_ were recorded with
-  int num_unrecorded_ = 0;                                      ///< padded batches that ran call by call
+  StepGraphs graphs_{batches::Pipeline::kMostBuffers};
+  std::array<RecordedBatch, batches::Pipeline::kMostBuffers> recorded_;  ///< what graphs_ were recorded with
+  int num_unrecorded_ = 0;  ///< padded batches that ran call by call
   std::size_t current_ = 0;
 };
 

@@ -11,7 +11,7 @@
 
 namespace strata::train {
 
-MissingTargets count_missing(const SeedTargets& targets, const store::MachineGraph& graph,
+MissingTargets count_missing(const batches::SeedTargets& targets, const store::MachineGraph& graph,
                              const comm::Ranks& ranks) {
   const store::GraphView& view = graph.host_view();
   const auto count = [&](std::span<const NodeId> nodes) {

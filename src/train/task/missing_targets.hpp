@@ -2,9 +2,9 @@
 #pragma once
 #include <string>
 
+#include "strata/batches/pipeline.hpp"
 #include "strata/comm/ranks.hpp"
 #include "strata/store/machine_graph.hpp"
-#include "strata/train/pipeline.hpp"
 
 namespace strata::train {
 
@@ -14,7 +14,7 @@ struct MissingTargets {
 };
 
 /// Collective over `ranks`; the same on every rank.
-MissingTargets count_missing(const SeedTargets& targets, const store::MachineGraph& graph,
+MissingTargets count_missing(const batches::SeedTargets& targets, const store::MachineGraph& graph,
                              const comm::Ranks& ranks);
 
 /// A sentence for people; empty where every node of the splits has a target.

@@ -16,7 +16,7 @@ namespace {
 std::vector<Count> count_classes(const store::MachineGraph& graph, const comm::Ranks& ranks) {
   std::vector<std::int64_t> counts(static_cast<std::size_t>(graph.manifest().num_classes));
   const store::GraphView& view = graph.host_view();
-  const SeedTargets labels = labels_of(graph);
+  const batches::SeedTargets labels = batches::labels_of(graph);
   for (const NodeId v : ranks.machine->rank() == 0 ? graph.train_nodes() : std::span<const NodeId>()) {
     if (!view.owns(v)) continue;
     const Count row = v - view.first_node;
@@ -37,7 +37,9 @@ class NodeClasses final : public Task {
   explicit NodeClasses(const TrainConfig& config) : config_(config) {}
   void require(const TaskInput& input) const override;
   Count output_cols(const graph::Manifest& manifest) const override { return manifest.num_classes; }
-  SeedTargets targets(const store::MachineGraph& graph) const override { return labels_of(graph); }
+  batches::SeedTargets targets(const store::MachineGraph& graph) const override {
+    return batches::labels_of(graph);
+  }
   std::unique_ptr<Loss> make_loss(const store::MachineGraph& graph, const comm::Ranks& ranks) const override;
   std::unique_ptr<ScoreBoard> make_board(const graph::Manifest& manifest, Count outputs) const override;
   Scores no_scores() const override { return no_class_scores(); }

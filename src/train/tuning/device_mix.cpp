@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "loading/routes.hpp"
+#include "strata/batches/routes.hpp"
 #include "strata/comm/ranks.hpp"
 #include "strata/placement/placement_request.hpp"
 #include "strata/util/error.hpp"
@@ -79,7 +79,7 @@ bool measures_sm_splits(const TrainConfig& config, const comm::Topology& topolog
 
 void check_device_options(const TrainConfig& config, const comm::Topology& topology) {
   if (on_gpus(topology).empty()) check_gpu_options(config);
-  check_routes(topology, route_request(config));
+  batches::check_routes(topology, route_request(config));
   if (!is_mixed(topology)) return;
   const auto refuse = [&](const std::string& option) {
     throw InputError(

@@ -17,7 +17,7 @@ std::vector<std::string> options_without_effect(const TrainConfig& config, const
   add(config.replicate_graph == store::Replication::on, "--replicate-graph on");
   add(config.row_exchange_precision != RowPrecision::f32,
       fmt::format("--row-exchange-precision {}", enum_name(config.row_exchange_precision)));
-  add(config.exchange == Transport::mpi, "--exchange mpi");
+  add(config.exchange == batches::Transport::mpi, "--exchange mpi");
   return lines;
 }
 

@@ -24,7 +24,7 @@ class SmMeasurement {
     std::string requested = "auto";  ///< --sm-split
     Device device;
     bool measures = false;  ///< whether "auto" is measured; the same on all ranks
-    Pipeline* pipeline = nullptr;
+    batches::Pipeline* pipeline = nullptr;
     StepRunner* steps = nullptr;
     const comm::Communicator* world = nullptr;  ///< no other thread may use it during a run's steps
   };

@@ -10,7 +10,7 @@
 
 namespace strata::train {
 
-StageSms::StageSms(Device device, Pipeline& pipeline)
+StageSms::StageSms(Device device, batches::Pipeline& pipeline)
     : device_(device), pipeline_(pipeline), whole_(current_stream(device)), stream_(current_stream(device)) {}
 
 StageSms::~StageSms() { use_stream(whole_); }

@@ -2,8 +2,8 @@
 #pragma once
 #include <string>
 
+#include "strata/batches/pipeline.hpp"
 #include "strata/cuda/stream.hpp"
-#include "strata/train/pipeline.hpp"
 
 namespace strata::train {
 
@@ -11,7 +11,7 @@ namespace strata::train {
 /// that libtorch uses meanwhile.
 class StageSms {
  public:
-  StageSms(Device device, Pipeline& pipeline);
+  StageSms(Device device, batches::Pipeline& pipeline);
   ~StageSms();  ///< libtorch has its own stream again
   StageSms(const StageSms&) = delete;
   StageSms& operator=(const StageSms&) = delete;
@@ -29,7 +29,7 @@ class StageSms {
 
  private:
   Device device_;
-  Pipeline& pipeline_;
+  batches::Pipeline& pipeline_;
   cuda::SmSplit split_;
   cuda::Stream whole_;   // libtorch's own, on all SMs
   cuda::Stream stream_;  // the same, or one of ours

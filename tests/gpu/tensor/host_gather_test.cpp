@@ -146,7 +146,7 @@ class TestJob {
     upload(stream);
   }
 
-  HostGather::Job job() const {
+  RowGather job() const {
     const bool whole = case_.begin == 0 && case_.end == case_.bound;
     return {.list = {.ids = case_.wide ? static_cast<const void*>(wide_.data()) : narrow_.data(),
                      .wide = case_.wide,
@@ -425,9 +425,7 @@ TEST_F(HostGatherOnGpu, NotesTheFirstBadId) {
                         stream_);
       const cuda::Array<BadId> bad(cuda::Memory::device, 1, "the check", kGpu);
       cuda::fill_async(bad.data(), 0, sizeof(BadId), stream_);
-      HostGather::Job checked = job.job();
-      checked.bad = bad.data();
-      gather.gather(checked, stream_);
+      gather.gather(job.job(), stream_, bad.data());
       BadId got;
       cuda::copy_async(&got, bad.data(), sizeof(got), stream_);
       stream_.synchronize();

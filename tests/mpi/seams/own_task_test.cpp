@@ -44,7 +44,7 @@ struct AbsoluteErrors final : train::ScoreBoard {
 struct ClassNumber final : train::Task {
   void require(const train::TaskInput&) const override {}
   Count output_cols(const graph::Manifest&) const override { return 1; }
-  train::SeedTargets targets(const store::MachineGraph& graph) const override {
+  batches::SeedTargets targets(const store::MachineGraph& graph) const override {
     numbers.clear();
     for (const std::int32_t label : graph.labels())
       numbers.push_back(std::bit_cast<std::int32_t>(static_cast<float>(label)));

@@ -222,7 +222,7 @@ TEST(MissingTargets, AreCountedOfEverySplit) {
                              {.name = "unlabelled", .ranks_per_machine = ranks_per_machine});
     ThreadPool pool(1);
     const MissingTargets counts =
-        count_missing(labels_of(loaded.graph()), loaded.graph(), loaded.context(pool).ranks);
+        count_missing(batches::labels_of(loaded.graph()), loaded.graph(), loaded.context(pool).ranks);
     EXPECT_GT(counts.test, 0);
     EXPECT_EQ(counts.train, without(graph->splits.train));
     EXPECT_EQ(counts.valid, without(graph->splits.valid));

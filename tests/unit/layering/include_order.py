@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The order of the modules, and what of it a source tree breaks.
 
-    util < {cuda, graph} < comm < {tensor, torch_ranks} < placement < store < {sampling, feature} < nn < train < {loader, cli}
+    util < {cuda, graph} < comm < {tensor, torch_ranks} < placement < store < sampling < batches < nn < train < cli
 
 A module may include its own headers and the public ones of lower modules; siblings never include each other. A private
 header is included within its module only, by its path from the module's folder. Some outside libraries belong to one
@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-LEVELS = [["util"], ["cuda", "graph"], ["comm"], ["tensor", "torch_ranks"], ["placement"], ["store"], ["sampling", "feature"], ["nn"], ["train"], ["loader", "cli"]]
+LEVELS = [["util"], ["cuda", "graph"], ["comm"], ["tensor", "torch_ranks"], ["placement"], ["store"], ["sampling"], ["batches"], ["nn"], ["train"], ["cli"]]
 EXTRAS = ["dgs", "doctor", "rpc"]
 LEVEL_OF = {module: level for level, modules in enumerate([*LEVELS, EXTRAS]) for module in modules}
 # strata-partition runs where no CUDA, MPI or libtorch exists.
@@ -22,12 +22,8 @@ PARTITION_MAY = {"util", "graph"}
 # Only this room of it, which builds without CUDA leave out, includes CUDA, and headers that need no linking.
 PARTITION_CUDA_ROOM = Path("partition/cuda")
 PARTITION_CUDA_MAY = {"strata/cuda/check.cuh", "strata/cuda/launch.cuh"}
-# The layers of a model read what a sampler made, and know no sampler.
-NN_MAY_OF_SAMPLERS = {"strata/sampling/block.hpp"}
 # Packages of Python that are extras, some of them without any C++.
 PYTHON_EXTRAS = ["dgl", "dgs", "reports", "rpc"]
-# Batches for programs that train by themselves know no trainer.
-LOADER_MAY_OF_TRAIN = {"strata/train/choices.hpp", "strata/train/pipeline.hpp"}
 
 
 @dataclass(frozen=True)
@@ -117,10 +113,6 @@ def fault_of_module(module, header):
         return f"{other} is higher than {module}"
     if LEVEL_OF[other] == LEVEL_OF[module]:
         return f"{other} is a sibling of {module}"
-    if module == "nn" and other in ("sampling", "feature") and header not in NN_MAY_OF_SAMPLERS:
-        return f"of {other}, nn may know only {', '.join(sorted(NN_MAY_OF_SAMPLERS))}"
-    if module == "loader" and (other == "nn" or (other == "train" and header not in LOADER_MAY_OF_TRAIN)):
-        return f"loader may know only {', '.join(sorted(LOADER_MAY_OF_TRAIN))} of {other}"
     return ""
 
 

@@ -32,7 +32,6 @@ class Tree(unittest.TestCase):
         for module in [*include_order.LEVEL_OF, "partition"]:
             folder = include_order.include_folder_of(module, Path())
             self.write(folder / f"strata/{module}/{module}.hpp", "#pragma once\n")
-        self.write("include/strata/sampling/block.hpp", "#pragma once\n")
 
     def write(self, name, text):
         path = self.root / name
@@ -61,7 +60,7 @@ class Tree(unittest.TestCase):
         self.write("src/store/load/part_loader.hpp", "#pragma once\n")
         self.write("src/store/layout.hpp", "#pragma once\n")
         self.write("src/store/load/part_loader.cpp", '#include "load/part_loader.hpp"\n#include "layout.hpp"\n')
-        self.write("src/nn/layers.cpp", '#include "layers.hpp"\n#include "strata/sampling/block.hpp"\n#include <ATen/A.h>\n')
+        self.write("src/nn/layers.cpp", '#include "layers.hpp"\n#include "strata/sampling/sampling.hpp"\n#include <ATen/A.h>\n')
         self.write("src/nn/layers.hpp", '#include "strata/util/util.hpp"\n#include <torch/nn/module.h>\n')
         self.write("src/comm/world.cpp", "#include <mpi.h>\n#include <nccl.h>\n")
         self.write("src/graph/part.cpp", "#include <hdf5.h>\n")
@@ -78,7 +77,7 @@ class Tree(unittest.TestCase):
                                       f"{higher} is higher than {module}")
 
     def test_with_a_sibling(self):
-        for a, b in (("cuda", "graph"), ("sampling", "feature")):
+        for a, b in (("cuda", "graph"), ("tensor", "torch_ranks")):
             self.expect_fault(f"src/{a}/a.cpp", f'"strata/{b}/{b}.hpp"', f"{b} is a sibling of {a}")
             self.expect_fault(f"include/strata/{b}/{b}.hpp", f"<strata/{a}/{a}.hpp>", f"{a} is a sibling of {b}")
 
@@ -102,16 +101,6 @@ class Tree(unittest.TestCase):
         self.write("src/comm/state.hpp", "#pragma once\n")
         for header in ('"state.hpp"', '"../../../src/comm/state.hpp"'):
             self.expect_fault("extras/rpc/src/a.cpp", header, "a private header is included within its module, by its path from extras/rpc/src")
-
-    def test_with_a_sampler_in_nn(self):
-        self.expect_fault("src/nn/a.cu", '"strata/sampling/sampling.hpp"', "nn may know only strata/sampling/block.hpp")
-        self.expect_fault("src/nn/a.cu", '"strata/feature/feature.hpp"', "nn may know only strata/sampling/block.hpp")
-
-    def test_with_a_trainer_in_the_loader(self):
-        self.write("include/strata/train/pipeline.hpp", "#pragma once\n")
-        self.write("src/loader/b.cpp", '#include "strata/train/pipeline.hpp"\n')
-        self.expect_fault("src/loader/a.cpp", '"strata/train/train.hpp"', "loader may know only ")
-        self.expect_fault("src/loader/a.cpp", '"strata/nn/nn.hpp"', "loader may know only ")
 
     def test_with_more_in_partition(self):
         for module in set(include_order.LEVEL_OF) - include_order.PARTITION_MAY:

@@ -94,7 +94,7 @@ TEST(Validate, RefusesNeighborsBetweenGpusThatHaveNoBound) {
   const auto expect = [](const auto& set, const char* option) {
     expect_refused(
         [&](auto& c) {
-          c.exchange = Transport::nccl;
+          c.exchange = batches::Transport::nccl;
           set(c);
         },
         {"--exchange nccl contradicts", option});

@@ -119,7 +119,7 @@ comm::Topology spread(comm::Topology topology) {
 
 TEST(DeviceMix, RefusesExchangesBetweenGpusThatAreNotThere) {
   TrainConfig config;
-  config.exchange = Transport::nccl;
+  config.exchange = batches::Transport::nccl;
   EXPECT_NO_THROW(check_device_options(config, spread(topology_of("gg"))));
   test::expect_error([&] { check_device_options(config, spread(topology_of("cc"))); },
                      {"--exchange nccl is not possible here", "0 of 2 ranks", "--exchange auto"});

@@ -27,7 +27,7 @@ TEST(OptionsWithoutEffect, AreThoseBetweenMachinesWhereThereIsOne) {
   config.halo_cache_bytes = 4096;
   config.replicate_graph = store::Replication::on;
   config.row_exchange_precision = RowPrecision::bf16;
-  config.exchange = Transport::mpi;
+  config.exchange = batches::Transport::mpi;
   EXPECT_THAT(options_without_effect(config, machines(1)),
               ElementsAre(AllOf(HasSubstr("--halo-cache 4096 has no effect"), HasSubstr("one machine")),
                           HasSubstr("--replicate-graph on"), HasSubstr("--row-exchange-precision bf16"),

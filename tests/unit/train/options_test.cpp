@@ -62,8 +62,8 @@ TEST(TrainOptions, TellHowHostRowsAreRead) {
 }
 
 TEST(TrainOptions, SayHowMachinesExchange) {
-  EXPECT_EQ(config_of({}).exchange, train::Transport::automatic);
-  EXPECT_EQ(config_of({"--exchange", "mpi"}).exchange, train::Transport::mpi);
+  EXPECT_EQ(config_of({}).exchange, batches::Transport::automatic);
+  EXPECT_EQ(config_of({"--exchange", "mpi"}).exchange, batches::Transport::mpi);
   expect_refused({"--exchange", "tcp"}, {"--exchange"});
 }
 

@@ -76,7 +76,7 @@ RunFacts two_machines() {
   facts.topology.ranks = {rank_on("alpha", 0, {}), rank_on("beta", 1, {})};
   facts.topology.machines = {{0}, {1}};
   facts.reducer = "mpi";
-  facts.row_exchange = Transport::mpi;
+  facts.row_exchange = batches::Transport::mpi;
   facts.batch_sizes = {};
   return facts;
 }
@@ -155,7 +155,7 @@ TEST(Banner, TellsHowMachinesExchangeRows) {
   EXPECT_THAT(banner(facts), HasSubstr("2 ranks on 2 machines, 8 cores per rank, gradients over mpi,\n"
                                        "        feature rows over mpi\n"));
   facts.topology.virtual_machines = true;
-  facts.row_exchange = Transport::nccl;
+  facts.row_exchange = batches::Transport::nccl;
   EXPECT_THAT(banner(facts), HasSubstr("2 ranks on 2 virtual machines"));
   EXPECT_THAT(banner(facts), HasSubstr("feature rows over nccl"));
 }

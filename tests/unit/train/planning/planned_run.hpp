@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "loading/routes.hpp"
 #include "planning/batch_profile.hpp"
+#include "strata/batches/routes.hpp"
 #include "strata/train/config.hpp"
 
 namespace strata::train {
 
-inline constexpr Routes kThroughHosts{};
-inline constexpr Routes kFromGpuToGpu{
-    .rows = Transport::nccl, .requests = Transport::nccl, .neighbors = Transport::nccl};
+inline constexpr batches::Routes kThroughHosts{};
+inline constexpr batches::Routes kFromGpuToGpu{.rows = batches::Transport::nccl,
+                                               .requests = batches::Transport::nccl,
+                                               .neighbors = batches::Transport::nccl};
 
 /// 20,000 nodes with rows of 32 floats, mean degree 10, in 4 parts.
 inline TrainConfig planted_config() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "loading/routes.hpp"
+#include "strata/batches/routes.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,8 @@
 namespace strata::train {
 namespace {
 
-constexpr Transport kAny = Transport::automatic, kNccl = Transport::nccl, kMpi = Transport::mpi;
+constexpr batches::Transport kAny = batches::Transport::automatic, kNccl = batches::Transport::nccl,
+                             kMpi = batches::Transport::mpi;
 
 /// Machines of two ranks; `gpus`: each rank has a GPU of its own.
 comm::Topology machines(int count, bool gpus) {
@@ -23,43 +24,44 @@ comm::Topology machines(int count, bool gpus) {
 }
 
 /// Of batches that GPUs sample in messages of one size.
-RouteRequest request(Transport rows, Transport neighbors) {
+batches::RouteRequest request(batches::Transport rows, batches::Transport neighbors) {
   return {.rows = rows, .neighbors = neighbors, .padded = true, .bounded = true};
 }
 
 TEST(Routes, GoFromGpuToGpuOnlyBetweenMachinesWhereEveryRankHasAGpu) {
-  for (const Transport transport : {kAny, kMpi}) {
-    const RouteRequest wanted = request(transport, transport);
-    EXPECT_EQ(choose_routes(machines(1, false), wanted), kThroughHosts);
-    EXPECT_EQ(choose_routes(machines(1, true), wanted), kThroughHosts);
-    EXPECT_EQ(choose_routes(machines(2, false), wanted), kThroughHosts);
+  for (const batches::Transport transport : {kAny, kMpi}) {
+    const batches::RouteRequest wanted = request(transport, transport);
+    EXPECT_EQ(batches::choose_routes(machines(1, false), wanted), kThroughHosts);
+    EXPECT_EQ(batches::choose_routes(machines(1, true), wanted), kThroughHosts);
+    EXPECT_EQ(batches::choose_routes(machines(2, false), wanted), kThroughHosts);
   }
-  EXPECT_EQ(choose_routes(machines(2, true), request(kAny, kAny)), kFromGpuToGpu);
-  EXPECT_EQ(choose_routes(machines(3, true), request(kNccl, kNccl)), kFromGpuToGpu);
+  EXPECT_EQ(batches::choose_routes(machines(2, true), request(kAny, kAny)), kFromGpuToGpu);
+  EXPECT_EQ(batches::choose_routes(machines(3, true), request(kNccl, kNccl)), kFromGpuToGpu);
   comm::Topology shared = machines(2, true);
   shared.gpu_per_rank = false;
-  EXPECT_EQ(choose_routes(shared, request(kAny, kAny)), kThroughHosts);
+  EXPECT_EQ(batches::choose_routes(shared, request(kAny, kAny)), kThroughHosts);
 }
 
 TEST(Routes, FollowWhatIsRequestedOfEach) {
   const comm::Topology topology = machines(2, true);
-  EXPECT_EQ(choose_routes(topology, request(kMpi, kMpi)), kThroughHosts);
-  EXPECT_EQ(choose_routes(topology, request(kAny, kMpi)), (Routes{.rows = kNccl}));
-  EXPECT_EQ(choose_routes(topology, request(kMpi, kAny)), (Routes{.requests = kNccl, .neighbors = kNccl}));
+  EXPECT_EQ(batches::choose_routes(topology, request(kMpi, kMpi)), kThroughHosts);
+  EXPECT_EQ(batches::choose_routes(topology, request(kAny, kMpi)), (batches::Routes{.rows = kNccl}));
+  EXPECT_EQ(batches::choose_routes(topology, request(kMpi, kAny)),
+            (batches::Routes{.requests = kNccl, .neighbors = kNccl}));
 }
 
 TEST(Routes, LetHostsAskWhereMessagesHaveNoFixedSize) {
   const comm::Topology topology = machines(2, true);
-  for (const Transport transport : {kAny, kNccl}) {
-    RouteRequest wanted = request(transport, transport);
+  for (const batches::Transport transport : {kAny, kNccl}) {
+    batches::RouteRequest wanted = request(transport, transport);
     wanted.bounded = false;
-    EXPECT_EQ(choose_routes(topology, wanted), (Routes{.rows = kNccl, .requests = kNccl}));
+    EXPECT_EQ(batches::choose_routes(topology, wanted), (batches::Routes{.rows = kNccl, .requests = kNccl}));
     wanted.padded = false;
-    EXPECT_EQ(choose_routes(topology, wanted), (Routes{.rows = kNccl}));
+    EXPECT_EQ(batches::choose_routes(topology, wanted), (batches::Routes{.rows = kNccl}));
     wanted.bounded = true;
-    EXPECT_EQ(choose_routes(topology, wanted), (Routes{.rows = kNccl}));
+    EXPECT_EQ(batches::choose_routes(topology, wanted), (batches::Routes{.rows = kNccl}));
     wanted.padded = wanted.replicated = true;
-    EXPECT_EQ(choose_routes(topology, wanted), (Routes{.rows = kNccl, .requests = kNccl}))
+    EXPECT_EQ(batches::choose_routes(topology, wanted), (batches::Routes{.rows = kNccl, .requests = kNccl}))
         << "no neighbors are asked for";
   }
 }
@@ -85,13 +87,14 @@ TEST(Routes, AreRequestedByAConfig) {
 }
 
 TEST(Routes, AreRefusedWhereNcclIsRequestedAndCannotBeHad) {
-  EXPECT_NO_THROW(check_routes(machines(2, true), request(kNccl, kNccl)));
-  for (const Transport transport : {kAny, kMpi})
-    EXPECT_NO_THROW(check_routes(machines(1, false), request(transport, transport)));
-  for (const RouteRequest& wanted : {request(kNccl, kAny), request(kAny, kNccl)}) {
-    test::expect_error<InputError>([&] { check_routes(machines(1, true), wanted); },
-                                   {"--exchange nccl is not possible here", "one machine", "--exchange auto"});
-    test::expect_error<InputError>([&] { check_routes(machines(2, false), wanted); },
+  EXPECT_NO_THROW(batches::check_routes(machines(2, true), request(kNccl, kNccl)));
+  for (const batches::Transport transport : {kAny, kMpi})
+    EXPECT_NO_THROW(batches::check_routes(machines(1, false), request(transport, transport)));
+  for (const batches::RouteRequest& wanted : {request(kNccl, kAny), request(kAny, kNccl)}) {
+    test::expect_error<InputError>(
+        [&] { batches::check_routes(machines(1, true), wanted); },
+        {"--exchange nccl is not possible here", "one machine", "--exchange auto"});
+    test::expect_error<InputError>([&] { batches::check_routes(machines(2, false), wanted); },
                                    {"--exchange nccl is not possible here", "0 of 4 ranks"});
   }
 }

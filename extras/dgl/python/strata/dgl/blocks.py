@@ -27,11 +27,6 @@ EID = "_ID"
 class Block(batches.Block):
     """A strata.Block that also answers to DGL's names. srcdata, dstdata and edata are dictionaries with the ids in NID and EID."""
 
-    @classmethod
-    def of(cls, block: batches.Block) -> Block:
-        """The same edges."""
-        return cls(*block, transposed=block.transposed)  # type: ignore[misc]
-
     @cached_property
     def srcdata(self) -> dict[str, Tensor]:
         """Of the sources, [num_src, ...]: their ids as NID, and what a program adds."""

@@ -180,6 +180,12 @@ _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
 }
 
 
+class _BlockLoader(NodeLoader):
+    """A NodeLoader of this package's blocks."""
+
+    _block_class = Block
+
+
 class DataLoader:
     """dgl.dataloading.DataLoader over a graph of Strata: yields (input nodes, output nodes, blocks) on this process's device.
 
@@ -240,7 +246,7 @@ class DataLoader:
             self._loader = self._loader_of(graph_sampler)
 
     def _loader_of(self, sampler: NeighborSampler) -> NodeLoader:
-        return NodeLoader(
+        return _BlockLoader(
             self.graph,
             self._ids,
             fanouts=sampler.fanouts[::-1],
@@ -281,8 +287,7 @@ class DataLoader:
         wants_rows = self.graph_sampler.feature_name is not None or self.graph_sampler.label_name is not None
         for item in loader:
             batch, x, y = item if wants_rows else (item, None, None)
-            blocks = [Block.of(block) for block in batch.blocks]
-            yield self._finish(batch, blocks, x, y)
+            yield self._finish(batch, batch.blocks, x, y)
 
     def _from_python(self, epoch: int) -> Iterator[Any]:
         order = self._order(epoch)

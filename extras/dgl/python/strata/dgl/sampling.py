@@ -188,7 +188,7 @@ def sample_neighbors(
         key = {"seed": of.seed, "epoch": of.epoch, "step": of.step, "hop": of.hop}
         of.hop += 1
     batch = sampler.sample(ids_array(nodes, "nodes").reshape(-1), **key, stream=current_stream())
-    return Frontier.of_block(Block.of(block_of(batch.blocks[0], to_torch(batch.nodes))), nodes)
+    return Frontier.of_block(block_of(batch.blocks[0], to_torch(batch.nodes), Block), nodes)
 
 
 def in_subgraph(graph: Graph | DGLGraph, nodes: Any, **others: Any) -> Frontier:

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "strata/batches/fetcher.hpp"
+#include "strata/batches/runtime.hpp"
+#include "strata/graph/from_arrays.hpp"
+#include "strata/graph/graph.hpp"
+#include "strata/graph/part_file.hpp"
+#include "strata/graph/source.hpp"
+#include "strata/sampling/neighbor_chooser.hpp"
+#include "strata/store/machine_graph.hpp"
+#include "strata/util/enum_names.hpp"
+
+namespace strata::batches {
+
+using graph::Split;
+
+/// What is loaded of a graph, and where it may lie.
+struct GraphOptions {
+  /// So that batches can name their edges; 8 bytes per edge. Unset: where the graph has them, which generated
+  /// ones have not.
+  std::optional<bool> edge_ids = {};
+  bool edge_weights = false;  ///< for weighted sampling
+  static constexpr std::int64_t kAutomatic = -1;
+  /// Of each GPU, for the structure and the features; kAutomatic: half of what is free. The rest is the
+  /// model's.
+  std::int64_t gpu_bytes = kAutomatic;
+  store::BatchShape batch = {};  ///< the batches that the placement expects
+  store::Replication replication = store::Replication::automatic;
+  std::int64_t halo_bytes = 0;  ///< as store::LoadOptions::halo_bytes
+};
+
+class IdCheck;
+
+/// What reads a graph from threads of its own, and must end before the graph does.
+class GraphReader {
+ public:
+  virtual ~GraphReader() = default;
+  virtual bool is_alone() const = 0;  ///< whether other ranks know nothing of it
+  virtual void end() = 0;             ///< its threads, at the same step on all ranks
+  virtual void close() = 0;           ///< end() and frees it; collective, unless it is alone
+};
+
+/// A graph that the ranks of a program hold together: store::MachineGraph with what it takes to use it. An
+/// owner. Ids are global ids; those of a graph that was not read from parts are its original ids.
+///
+/// What is not collective may be called from any thread. load() and its like, close() and, on several
+/// machines, gather_features() are collective: the threads of a rank must make these calls in the same order
+/// on all ranks, so leave them to one thread. A graph stays usable until close(); every call after that
+/// throws Error.
+class Graph {
+ public:
+  /// Loads parts, reads a dataset, or generates. All of these are collective over the runtime's ranks and
+  /// throw as store::MachineGraph::load() and graph::read_graph() do, on all ranks alike. A dataset is read
+  /// by the first rank, and only on one machine.
+  static std::shared_ptr<Graph> load(std::shared_ptr<Runtime> runtime, const graph::Source& source,
+                                     const GraphOptions& options);
+  /// From a graph in memory: the first rank gives it, the others pass null. On one machine only; InputError.
+  static std::shared_ptr<Graph> from_memory(std::shared_ptr<Runtime> runtime,
+                                            std::unique_ptr<graph::Graph> graph, const GraphOptions& options);
+  /// From arrays, of which the first rank's count. On one machine only.
+  static std::shared_ptr<Graph> from_arrays(std::shared_ptr<Runtime> runtime, graph::GraphArrays arrays,
+                                            const GraphOptions& options);
+  Graph(std::shared_ptr<Runtime> runtime, store::MachineGraph graph);
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  Runtime& runtime() { return *runtime_; }
+  const store::MachineGraph& stored() const;
+  const graph::Manifest& manifest() const { return stored().manifest(); }
+
+  /// Global ids of a split, of all machines, in the order of their original ids.
+  std::span<const NodeId> nodes_of(Split split) const;
+
+  /// Whether some node's global id is not its original id. The first call looks at all nodes.
+  bool is_renumbered() const;
+
+  /// Throws std::out_of_range for an id that is no node's, and names the first. The ids lie on the device of
+  /// `stream`, for which it waits.
+  void check_ids(std::span<const NodeId> ids, const cuda::Stream& stream) const;
+
+  /// out[i] = original id of node ids[i], and the other way round; the ids and the result in host memory. The
+  /// first call of global_ids() makes a table of all nodes. On any thread. Throw std::out_of_range as
+  /// gather_features().
+  void original_ids(std::span<const NodeId> ids, NodeId* out) const;
+  void global_ids(std::span<const NodeId> original_ids, NodeId* out) const;
+
+  /// out[i] = row of node ids[i]; ids and out [count, feature_cols] on the runtime's device. On several
+  /// machines collective, also for a rank without ids. Throws std::out_of_range as check_ids(), and waits
+  /// for `stream` to look for an id that is no node's.
+  void gather_features(const NodeId* ids, Count count, float* out, const cuda::Stream& stream);
+
+  /// out[i] = class of node ids[i], -1 where there is none; or, of graphs with sets of classes, row i of
+  /// [count, num_classes] as NodeBatch::label_sets. Ids and out in host memory; on one machine, on any
+  /// thread. Throw InputError if the graph has no such labels or machines share it, std::out_of_range as
+  /// gather_features().
+  void labels(std::span<const NodeId> ids, std::int64_t* out) const;
+  void label_sets(std::span<const NodeId> ids, float* out) const;
+
+  /// The in-edges of nodes whose lists lie on this machine, in host memory; others are given none.
+  struct InEdges {
+    std::vector<Count> counts;     ///< [nodes]
+    std::vector<NodeId> sources;   ///< packed in the order of the nodes
+    std::vector<EdgeId> edge_ids;  ///< one per source; empty if the graph has none
+    std::vector<float> weights;    ///< the same
+  };
+  /// For choosers, on any thread. Throws std::out_of_range for an id that is no node's.
+  InEdges in_edges(std::span<const NodeId> nodes) const;
+  /// counts[i] numbers in [0, 1) for nodes[i], packed: they depend on the query's key and hop and on the
+  /// nodes' original ids, as a chooser's choices must. On any thread.
+  std::vector<double> keyed_numbers(const sampling::PickQuery& query, std::span<const Count> counts) const;
+
+  /// From now on close() ends the reader, unless it is gone by then. All ranks add those that are not alone,
+  /// in the same order.
+  void add_reader(const std::shared_ptr<GraphReader>& reader);
+
+  bool is_open() const { return graph_.has_value(); }
+  /// Closes the readers that all ranks still have, ends the others, and frees the graph. Collective.
+  void close();
+
+ private:
+  void close_readers();
+  void check_labels(std::span<const NodeId> ids, bool sets) const;
+  std::vector<NodeId> gather_nodes(std::span<const NodeId> of_machine) const;
+
+  std::shared_ptr<Runtime> runtime_;
+  std::optional<store::MachineGraph> graph_;
+  std::optional<comm::Communicator> row_communicator_;  // on several machines
+  std::optional<RowFetcher> fetcher_;
+  std::shared_ptr<IdCheck> id_check_;
+  std::vector<NodeId> valid_nodes_, test_nodes_;
+  mutable std::mutex mutex_;  // of what follows
+  mutable std::optional<bool> is_renumbered_;
+  mutable std::vector<NodeId> global_of_;  // by original id; empty: not made
+  std::vector<std::weak_ptr<GraphReader>> lone_readers_;
+  std::map<Count, std::weak_ptr<GraphReader>> readers_;  // by number, which is the same on all ranks
+  Count readers_made_ = 0;
+};
+
+}  // namespace strata::batches

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is read of a graph in host memory.
+#include <fmt/format.h>
+
+#include <numeric>
+#include <stdexcept>
+
+#include "loader/expand.hpp"
+#include "strata/batches/graph.hpp"
+#include "strata/util/error.hpp"
+#include "strata/util/label_sets.hpp"
+
+namespace strata::batches {
+namespace {
+
+template <typename T, typename From>
+void append(std::vector<T>& to, const From& from, Count begin, Count end) {
+  for (Count i = begin; i < end; ++i) to.push_back(static_cast<T>(from[i]));
+}
+
+}  // namespace
+
+void Graph::check_labels(std::span<const NodeId> ids, bool sets) const {
+  const graph::Manifest& facts = manifest();
+  if (!facts.has_labels) throw InputError("the graph has no labels", "Build it from an input with labels.");
+  if (facts.multi_label != sets) {
+    throw InputError(
+        sets ? "nodes have one class each, not sets of them" : "nodes have sets of classes, not one each",
+        sets ? "Ask for labels." : "Ask for label sets.");
+  }
+  if (runtime_->topology().num_machines() > 1) {
+    throw InputError("other machines have labels of other nodes",
+                     "Take the labels that a loader's batches have: NodeLoader(features=True).");
+  }
+  check_ids(ids, {});
+}
+
+void Graph::labels(std::span<const NodeId> ids, std::int64_t* out) const {
+  check_labels(ids, false);
+  const std::span<const std::int32_t> labels = stored().labels();
+  for (const NodeId id : ids) *out++ = labels[static_cast<std::size_t>(id)];
+}
+
+void Graph::label_sets(std::span<const NodeId> ids, float* out) const {
+  check_labels(ids, true);
+  const Count classes = manifest().num_classes, words = label_set_words(classes);
+  const std::int32_t* const labels = stored().labels().data();
+  for (const NodeId id : ids) {
+    expand_label_sets({labels + id * words, 1}, classes, out, {});
+    out += classes;
+  }
+}
+
+Graph::InEdges Graph::in_edges(std::span<const NodeId> nodes) const {
+  check_ids(nodes, {});
+  const store::GraphView& view = stored().host_lists();
+  InEdges edges;
+  for (const NodeId node : nodes) {
+    if (!view.owns(node)) {
+      edges.counts.push_back(0);
+      continue;
+    }
+    const Count begin = view.indptr[node - view.first_node], end = view.indptr[node - view.first_node + 1];
+    edges.counts.push_back(end - begin);
+    append(edges.sources, view.indices, begin, end);
+    if (view.edge_ids.size > 0) append(edges.edge_ids, view.edge_ids, begin, end);
+    if (view.weights != nullptr) append(edges.weights, view.weights, begin, end);
+  }
+  return edges;
+}
+
+std::vector<double> Graph::keyed_numbers(const sampling::PickQuery& query,
+                                         std::span<const Count> counts) const {
+  if (counts.size() != query.nodes.size()) {
+    throw InputError(
+        fmt::format("{} counts of random numbers were given for {} nodes", counts.size(), query.nodes.size()),
+        "Give one count per node.");
+  }
+  check_ids(query.nodes, {});
+  const IdSpan& original_ids = stored().host_view().original_ids;
+  std::vector<double> numbers;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] < 0)
+      throw InputError(fmt::format("a count of random numbers is {}", counts[i]), "Give at least 0.");
+    const std::uint64_t key = node_key(query.key, RandomUse::sample, query.hop, original_ids[query.nodes[i]]);
+    for (Count j = 0; j < counts[i]; ++j)
+      numbers.push_back(unit_double(mix64(key + static_cast<std::uint64_t>(j) * 0x9E3779B97F4A7C15ull)));
+  }
+  return numbers;
+}
+
+}  // namespace strata::batches

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "strata/batches/seed_schedule.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "strata/util/range_finder.hpp"
+
+namespace strata::batches {
+
+class SeedSchedule::Order {
+ public:
+  Order(const Options& options, std::uint32_t epoch)
+      : shuffled_(options.shuffle),
+        shuffle_(options.nodes.size(),
+                 node_key({.seed = options.seed, .epoch = epoch}, RandomUse::epoch_order, 0, 0)) {}
+  /// Where the node at a position of the epoch lies among all nodes.
+  std::size_t place(Count position) const {
+    const auto i = static_cast<std::uint64_t>(position);
+    return shuffled_ ? shuffle_(i) : i;
+  }
+
+ private:
+  bool shuffled_;
+  Shuffle shuffle_;
+};
+
+SeedSchedule::SeedSchedule(const Options& options) : options_(options) {
+  const auto machine = static_cast<std::size_t>(options.machine);
+  const NodeId begin = options.machine_offsets[machine], end = options.machine_offsets[machine + 1];
+  owns_all_ = std::ranges::all_of(options.nodes, [&](NodeId v) { return v >= begin && v < end; });
+  const auto steps_of = [&](Count nodes, Count batch) {
+    return options_.drop_last ? nodes / batch : num_steps(nodes, batch);
+  };
+  if (!has_own_nodes()) {
+    num_seeds_ = std::ssize(options_.nodes);
+    steps_ = steps_of(num_seeds_, options_.global_batch);
+  }
+  for (const Count nodes : options_.nodes_of_rank) {
+    num_seeds_ += nodes;
+    steps_ = std::max(steps_, steps_of(nodes, own_batch()));
+  }
+}
+
+SeedSchedule::Share SeedSchedule::slice(Count step, Count nodes, Count batch) const {
+  const Count all = options_.drop_last ? nodes / batch * batch : nodes;
+  return {std::min(step * batch, all), std::min((step + 1) * batch, all)};
+}
+
+Count SeedSchedule::num_global_seeds(Count first, Count last) const {
+  const auto between = [&](Count nodes, Count batch) {
+    return slice(last, nodes, batch).begin - slice(first, nodes, batch).begin;
+  };
+  if (!has_own_nodes()) return between(num_seeds_, options_.global_batch);
+  Count seeds = 0;
+  for (const Count nodes : options_.nodes_of_rank) seeds += between(nodes, own_batch());
+  return seeds;
+}
+
+Count SeedSchedule::max_seeds() const {
+  if (has_own_nodes()) return std::min(own_batch(), static_cast<Count>(options_.nodes.size()));
+  return (std::min(options_.global_batch, num_seeds()) + options_.machine_ranks - 1) / options_.machine_ranks;
+}
+
+/// The part of [0, count) that is this rank's share.
+SeedSchedule::Share SeedSchedule::share_of(Count count) const {
+  return {count * options_.local_rank / options_.machine_ranks,
+          count * (options_.local_rank + 1) / options_.machine_ranks};
+}
+
+/// Seeds of one group keep their order. Ids within a part ascend from hot to cold, so sorting would give the
+/// first rank of a part the longest lists.
+std::vector<SeedSchedule::Seed> SeedSchedule::own_seeds(Count first, Count last, const Order& order) const {
+  const auto machine = static_cast<std::size_t>(options_.machine);
+  const NodeId begin = options_.machine_offsets[machine], end = options_.machine_offsets[machine + 1];
+  RangeFinder part_of(options_.part_offsets);
+  std::vector<Seed> own;
+  for (Count i = first; i < last; ++i) {
+    const std::size_t place = order.place(i);
+    const NodeId node = options_.nodes[place];
+    if (node < begin || node >= end) continue;
+    own.push_back({.node = node, .place = place, .group = 0});
+    if (!has_groups()) continue;
+    own.back().group =
+        options_.clusters.empty() ? static_cast<std::int32_t>(part_of(node)) : options_.clusters[place];
+  }
+  if (has_groups()) std::ranges::stable_sort(own, {}, &Seed::group);
+  return own;
+}
+
+SeedSchedule::Step SeedSchedule::step(std::uint32_t epoch, Count step_in_epoch) const {
+  const Order order(options_, epoch);
+  Step step{.seeds = {}, .places = {}, .num_global = num_global_seeds(step_in_epoch, step_in_epoch + 1)};
+  const auto add = [&](Count position) {
+    const std::size_t place = order.place(position);
+    step.add(options_.nodes[place], place);
+  };
+  if (has_own_nodes()) {
+    const Share mine = slice(step_in_epoch, std::ssize(options_.nodes), own_batch());
+    for (Count i = mine.begin; i < mine.end; ++i) add(i);
+    return step;
+  }
+  const auto [first, last] = slice(step_in_epoch, num_seeds_, options_.global_batch);
+  if (owns_all_ && !has_groups()) {  // no need to look at the seeds of the machine's other ranks
+    const Share share = share_of(step.num_global);
+    for (Count i = first + share.begin; i < first + share.end; ++i) add(i);
+    return step;
+  }
+  const std::vector<Seed> own = own_seeds(first, last, order);
+  const Share share = share_of(std::ssize(own));
+  for (Count i = share.begin; i < share.end; ++i) {
+    const Seed& seed = own[static_cast<std::size_t>(i)];
+    step.add(seed.node, seed.place);
+  }
+  return step;
+}
+
+}  // namespace strata::batches

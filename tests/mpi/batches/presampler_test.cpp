@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "strata/batches/presampler.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "strata/batches/seed_schedule.hpp"
+#include "support/random_dataset.hpp"
+#include "support/run_setup.hpp"
+
+namespace strata::batches {
+namespace {
+
+using test::RunSetup;
+
+struct Recorded {
+  std::vector<NodeId> input_nodes;
+  std::vector<Count> visited;
+  Count lists = 0, neighbors = 0, nodes = 0;
+};
+
+/// All nodes within `hops` steps against the edges, where the lists of other machines' nodes are unknown.
+Recorded closure(const store::GraphView& graph, const std::vector<NodeId>& seeds, int hops) {
+  Recorded result;
+  std::set<NodeId> met(seeds.begin(), seeds.end());
+  for (int hop = 0; hop < hops; ++hop) {
+    result.visited.push_back(std::ssize(met));
+    result.lists += std::ssize(met);
+    const std::vector<NodeId> frontier(met.begin(), met.end());
+    for (const NodeId node : frontier) {
+      if (!graph.owns(node)) continue;
+      const Count* range = graph.indptr + (node - graph.first_node);
+      result.neighbors += range[1] - range[0];
+      for (Count e = range[0]; e < range[1]; ++e) met.insert(graph.indices[e]);
+    }
+    result.nodes += std::ssize(met);
+  }
+  result.input_nodes.assign(met.begin(), met.end());
+  return result;
+}
+
+/// A graph in as many parts as ranks, on machines of so many ranks (0: one machine).
+class Presampler : public testing::TestWithParam<int> {
+ protected:
+  static constexpr Count kGlobalBatch = 60;
+  static constexpr std::uint64_t kSeed = 9;
+
+  void SetUp() override {
+    directory_ = test::common_folder("presampler");
+    const comm::Communicator& world = test::world().communicator();
+    if (world.rank() == 0) {
+      const auto graph = test::random_dataset({.num_nodes = 900, .num_edges = 1500, .seed = 4});
+      parts_.emplace(*graph, world.size(), directory_, 5);
+    }
+    world.barrier();
+    run_.emplace(GetParam());
+    graph_.emplace(store::MachineGraph::load(directory_, world, run_->topology, run_->machine, {}));
+    world.barrier();
+  }
+  void TearDown() override { graph_->close(run_->machine); }
+
+  PresampleOptions options() {
+    return {.machine = &run_->machine,
+            .pool = &pool_,
+            .sampler = {.fanouts = {-1, -1}},
+            .global_batch = kGlobalBatch,
+            .seed = kSeed,
+            .max_batches = 1000,
+            .time_limit = std::chrono::hours(1),
+            .max_shared_batches = 1000};
+  }
+  /// All machines together; what GPUs plan by is sampled by each machine on its own.
+  std::vector<Recorded> presample_together(const PresampleOptions& options) {
+    const store::Presampling::Source::Ranks ranks{test::world().communicator(), run_->topology,
+                                                  graph_->machine_offsets(), run_->machine.index()};
+    return presample(options, &ranks);
+  }
+  std::vector<Recorded> presample(const PresampleOptions& options,
+                                  const store::Presampling::Source::Ranks* ranks = nullptr) {
+    std::vector<Recorded> batches;
+    make_presampling(options).run({.graph = graph_->host_view(),
+                                   .train_nodes = graph_->train_nodes(),
+                                   .part_offsets = graph_->part_offsets(),
+                                   .ranks = ranks},
+                                  [&](const store::BatchReads& reads) {
+                                    batches.push_back({{reads.input_nodes.begin(), reads.input_nodes.end()},
+                                                       reads.visited,
+                                                       reads.lists,
+                                                       reads.neighbors,
+                                                       reads.nodes});
+                                  });
+    return batches;
+  }
+  SeedSchedule training_schedule() const {
+    return SeedSchedule({.nodes = graph_->train_nodes(),
+                         .machine_offsets = graph_->machine_offsets(),
+                         .part_offsets = graph_->part_offsets(),
+                         .machine = run_->machine.index(),
+                         .local_rank = run_->machine.rank(),
+                         .machine_ranks = run_->machine.size(),
+                         .global_batch = kGlobalBatch,
+                         .seed = kSeed});
+  }
+
+  std::filesystem::path directory_;
+  std::optional<test::PartitionedDataset> parts_;
+  std::optional<RunSetup> run_;
+  std::optional<store::MachineGraph> graph_;
+  ThreadPool pool_{2};
+};
+
+TEST_P(Presampler, RecordsWhatTrainingWillRead) {
+  std::vector<Recorded> batches = presample(options());
+  const SeedSchedule schedule = training_schedule();
+  ASSERT_GT(schedule.steps_per_epoch(), 2);
+  ASSERT_EQ(std::ssize(batches), schedule.steps_per_epoch());
+  for (Count step = 0; step < schedule.steps_per_epoch(); ++step) {
+    Recorded& batch = batches[static_cast<std::size_t>(step)];
+    const Recorded expected = closure(graph_->host_view(), schedule.step(0, step).seeds, 2);
+    std::ranges::sort(batch.input_nodes);
+    EXPECT_EQ(batch.input_nodes, expected.input_nodes);
+    EXPECT_EQ(batch.visited, expected.visited);
+    EXPECT_EQ(batch.lists, expected.lists);
+    EXPECT_EQ(batch.neighbors, expected.neighbors);
+    EXPECT_EQ(batch.nodes, expected.nodes);
+  }
+}
+
+TEST_P(Presampler, StopsAtTheNumberOfBatches) {
+  PresampleOptions two = options();
+  two.max_batches = 2;
+  EXPECT_EQ(presample(two).size(), 2u);
+}
+
+TEST_P(Presampler, StopsByTheClockAfterOneBatchAtLeast) {
+  PresampleOptions hasty = options();
+  hasty.time_limit = std::chrono::seconds(0);
+  EXPECT_EQ(presample(hasty).size(), 1u);
+}
+
+// Beyond the machine's own lists, too.
+TEST_P(Presampler, RecordsWhatTrainingOfAllMachinesWillRead) {
+  std::vector<Recorded> batches = presample_together(options());
+  store::MachineGraph whole =
+      store::MachineGraph::load(directory_, test::world().communicator(), run_->topology, run_->machine,
+                                {.replication = store::Replication::on});
+  const SeedSchedule schedule = training_schedule();
+  ASSERT_EQ(std::ssize(batches), schedule.steps_per_epoch());
+  for (Count step = 0; step < schedule.steps_per_epoch(); ++step) {
+    Recorded& batch = batches[static_cast<std::size_t>(step)];
+    const Recorded expected = closure(whole.host_lists(), schedule.step(0, step).seeds, 2);
+    std::ranges::sort(batch.input_nodes);
+    EXPECT_EQ(batch.input_nodes, expected.input_nodes);
+    EXPECT_EQ(batch.visited, expected.visited);
+    EXPECT_EQ(batch.neighbors, expected.neighbors);
+  }
+  whole.close(run_->machine);
+}
+
+// All ranks sample as many batches, by numbers that all of them know.
+TEST_P(Presampler, OfAllMachinesStopsByBatchesOrNodes) {
+  PresampleOptions few = options();
+  few.max_shared_batches = 3;
+  EXPECT_EQ(presample_together(few).size(), 3u);
+  few.max_shared_nodes = 1;
+  EXPECT_EQ(presample_together(few).size(), 1u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Machines, Presampler, testing::Values(0, 1));
+
+}  // namespace
+}  // namespace strata::batches

@@ -191,7 +191,7 @@ void bind_loader(nb::module_& module) {
                   "shuffle"_a, "drop_last"_a, "seed"_a, "sampler"_a, "replace"_a, "layer_dependent"_a,
                   "merged"_a, "features"_a, "labels"_a, "own_nodes"_a = false, "deals"_a = true,
                   "transposes"_a = false, "chooser"_a = nb::none());
-  nb::class_<OpenLoader>(module, "NodeLoader", "Batches of a graph; see loader/node_loader.hpp.")
+  nb::class_<OpenLoader>(module, "NodeLoader", "Batches of a graph; see batches/node_loader.hpp.")
       .def_static("make", &make_loader, "graph"_a, "options"_a)
       .def_prop_ro("steps_per_epoch", [](const OpenLoader& l) { return l.owned->steps_per_epoch(); })
       .def_prop_ro("num_seeds", [](const OpenLoader& l) { return l.owned->num_seeds(); })
@@ -219,7 +219,7 @@ void bind_loader(nb::module_& module) {
              "indices"_a.noconvert(), "edge_index"_a.noconvert(), "stream"_a,
              "The edges of a block's lists as pairs, int64 [2, E].");
   nb::class_<NeighborSampler>(module, "NeighborSampler",
-                              "Blocks of any nodes; see loader/neighbor_sampler.hpp.")
+                              "Blocks of any nodes; see batches/neighbor_sampler.hpp.")
       .def_static("make", &make_sampler, "graph"_a, nb::kw_only(), "fanouts"_a, "sampler"_a, "replace"_a,
                   "layer_dependent"_a, "transposes"_a)
       .def("sample", &sample, "nodes"_a, nb::kw_only(), "seed"_a, "epoch"_a, "step"_a, "hop"_a, "stream"_a);

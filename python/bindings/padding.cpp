@@ -40,7 +40,7 @@ void pad(const BatchPadder& padder, const Process& process, std::vector<Count> n
 
 void bind_padding(nb::module_& module) {
   nb::class_<PaddedArray> array(module, "PaddedArray",
-                                "See loader/batch_padder.hpp. The tensor is its owner's.");
+                                "See batches/batch_padder.hpp. The tensor is its owner's.");
   using Kind = PaddedArray::Kind;
   nb::enum_<Kind>(array, "Kind")
       .value("nodes", Kind::nodes)
@@ -55,7 +55,7 @@ void bind_padding(nb::module_& module) {
       .value("all_sources", Kind::all_sources)
       .value("all_ends", Kind::all_ends);
   array.def_static("make", &array_to, "kind"_a, "to"_a.noconvert(), "hop"_a = 0, "fill"_a = 0);
-  nb::class_<BatchPadder>(module, "BatchPadder", "See loader/batch_padder.hpp.")
+  nb::class_<BatchPadder>(module, "BatchPadder", "See batches/batch_padder.hpp.")
       .def_static(
           "make",
           [](const Process& process, std::vector<Count> nodes, std::vector<Count> edges,

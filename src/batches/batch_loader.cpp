@@ -9,6 +9,7 @@
 
 #include "step_board.hpp"
 #include "strata/batches/stream_clock.hpp"
+#include "strata/batches/trace.hpp"
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/copy.hpp"
 #include "strata/cuda/device.hpp"
@@ -51,6 +52,7 @@ void reserve(cuda::Array<T>& array, Count size, cuda::Memory memory, const char*
 
 struct BatchLoader::State {
   Options options;
+  Device device;
   cuda::SmGroup sms;  // of both stages
   std::vector<cuda::Stream> sample_streams, gather_streams;
   std::array<RingBuffer, Pipeline::kMostBuffers> ring;
@@ -67,11 +69,11 @@ struct BatchLoader::State {
   std::atomic<Count> unpadded{0}, input_rows{0};
   std::atomic<double> sample_seconds{0}, gather_seconds{0}, wait_seconds{0};
 
-  explicit State(const Options& o) : options(o) {
+  explicit State(const Options& o) : options(o), device(o.parts.ranks.device()) {
     run_on({});
     for (RingBuffer& buffer : ring) {
       for (StreamClock* clock : {&buffer.sampled, &buffer.gathered, &buffer.trained})
-        *clock = StreamClock(o.device);
+        *clock = StreamClock(device);
     }
   }
 
@@ -88,8 +90,7 @@ struct BatchLoader::State {
     // priority, training would fill the GPU before each of them, and other ranks would wait, too.
     const auto add = [&](std::vector<cuda::Stream>& streams, std::size_t lanes, int priority) {
       while (streams.size() < lanes)
-        streams.push_back(options.device.is_cuda() ? cuda::Stream(options.device, priority, sms)
-                                                   : cuda::Stream());
+        streams.push_back(device.is_cuda() ? cuda::Stream(device, priority, sms) : cuda::Stream());
     };
     add(sample_streams, options.lanes.samplers.size(), options.launches.samples ? cuda::kHighestPriority : 0);
     add(gather_streams, options.lanes.fetchers.size(), cuda::kHighestPriority);
@@ -105,11 +106,11 @@ struct BatchLoader::State {
     const Count step_in_epoch = first_step + step;
     const auto global_step = static_cast<std::uint32_t>(
         static_cast<Count>(epoch) * options.schedule->steps_per_epoch() + step_in_epoch);
-    const TraceSpan span(options.trace, Trace::Lane::sample, global_step);
+    const TraceSpan span(options.made.trace, Trace::Lane::sample, global_step);
     SeedSchedule::Step seeds = options.schedule->step(epoch, step_in_epoch);
     LoadedBatch& batch = buffer.batch;
     batch.buffer = index;
-    batch.key = {.seed = options.seed, .epoch = epoch, .step = global_step};
+    batch.key = {.seed = options.made.seed, .epoch = epoch, .step = global_step};
     batch.step_in_epoch = step_in_epoch;
     batch.num_global_seeds = seeds.num_global;
     buffer.places = std::move(seeds.places);
@@ -131,14 +132,16 @@ struct BatchLoader::State {
     buffer.gathered.ended().synchronize();  // so that the targets of the buffer's last batch have been copied
     LoadedBatch& batch = buffer.batch;
     batch.num_targets = batch.sample.blocks.back().num_dst;
-    if (!options.targets) return;
-    const Count words = options.targets.words_per_node();
+    const SeedTargets& targets = options.made.targets;
+    if (!targets) return;
+    const NodeId first_node = options.parts.graph->host_view().first_node;
+    const Count words = targets.words_per_node();
     const Count room = std::max(options.schedule->max_seeds(), batch.num_targets) * words;
-    reserve(buffer.host_targets, room, cuda::Memory::pinned, "targets of a batch", options.device);
+    reserve(buffer.host_targets, room, cuda::Memory::pinned, "targets of a batch", device);
     for (Count i = 0; i < batch.num_targets; ++i) {
       const auto seed = static_cast<std::size_t>(i);
-      const std::int32_t* target = seed < seeds.size() ? options.targets.of(seeds[seed] - options.first_node)
-                                                       : options.targets.missing.data();
+      const std::int32_t* target =
+          seed < seeds.size() ? targets.of(seeds[seed] - first_node) : targets.missing.data();
       std::copy_n(target, words, buffer.host_targets.data() + i * words);
     }
   }
@@ -149,22 +152,22 @@ struct BatchLoader::State {
     const cuda::Stream& gather_stream = gather_streams[lane];
     RingBuffer& buffer = ring[static_cast<std::size_t>(buffer_of(step))];
     LoadedBatch& batch = buffer.batch;
-    const TraceSpan span(options.trace, Trace::Lane::gather, batch.key.step);
+    const TraceSpan span(options.made.trace, Trace::Lane::gather, batch.key.step);
     gather_stream.wait(buffer.sampled.ended());
     gather_stream.wait(buffer.trained.ended());
     buffer.gathered.begin(gather_stream);
-    if (options.gather) {
+    if (options.made.gather) {
       input_rows += batch.num_inputs;
-      const Count rows = batch.sample.num_inputs();
+      const Count rows = batch.sample.num_inputs(),
+                  feature_cols = options.parts.graph->manifest().feature_cols;
       cuda::Array<float>& features = pads() && !batch.padded ? buffer.unpadded_features : buffer.features;
-      reserve(features, rows * options.feature_cols, cuda::memory_on(options.device), "gathered features",
-              options.device);
+      reserve(features, rows * feature_cols, cuda::memory_on(device), "gathered features", device);
       options.lanes.fetchers[lane]->fetch({.ids = batch.sample.input_nodes(),
                                            .count = batch.num_inputs,
                                            .sorted = batch.sample.sorted_inputs,
                                            .sorted_positions = batch.sample.sorted_positions},
                                           features.data(), gather_stream);
-      const Count gathered = batch.num_inputs * options.feature_cols, all = rows * options.feature_cols;
+      const Count gathered = batch.num_inputs * feature_cols, all = rows * feature_cols;
       if (gathered < all) {
         cuda::fill_async(features.data() + gathered, 0,
                          static_cast<std::size_t>(all - gathered) * sizeof(float), gather_stream);
@@ -172,20 +175,20 @@ struct BatchLoader::State {
       batch.features = features.data();
     }
 
-    if (options.targets) bring_targets(buffer, gather_stream);
+    if (options.made.targets) bring_targets(buffer, gather_stream);
     buffer.gathered.end(gather_stream);
   }
 
   void bring_targets(RingBuffer& buffer, const cuda::Stream& stream) const {
     LoadedBatch& batch = buffer.batch;
     batch.targets = buffer.host_targets.data();
-    if (options.device.is_cuda()) {
-      reserve(buffer.device_targets, buffer.host_targets.size(), cuda::memory_on(options.device),
-              "targets of a batch", options.device);
-      cuda::copy_async(
-          buffer.device_targets.data(), buffer.host_targets.data(),
-          static_cast<std::size_t>(batch.num_targets) * options.targets.missing.size() * sizeof(std::int32_t),
-          stream);
+    if (device.is_cuda()) {
+      reserve(buffer.device_targets, buffer.host_targets.size(), cuda::memory_on(device),
+              "targets of a batch", device);
+      cuda::copy_async(buffer.device_targets.data(), buffer.host_targets.data(),
+                       static_cast<std::size_t>(batch.num_targets) * options.made.targets.missing.size() *
+                           sizeof(std::int32_t),
+                       stream);
       batch.targets = buffer.device_targets.data();
     }
   }
@@ -195,7 +198,7 @@ struct BatchLoader::State {
   void add_thread(std::size_t lane, std::size_t lanes, Work work) {
     stages->threads.emplace_back([this, lane, lanes, work = std::move(work)] {
       try {
-        const cuda::DeviceGuard guard(options.device);
+        const cuda::DeviceGuard guard(device);
         const auto stride = static_cast<Count>(lanes);
         for (auto step = static_cast<Count>(lane); work(step); step += stride) continue;
       } catch (...) {
@@ -212,12 +215,12 @@ struct BatchLoader::State {
 
   /// 0 without overlap.
   int buffer_of(Count step) const {
-    return options.overlap ? static_cast<int>(step % options.lanes.buffers) : 0;
+    return options.made.overlap ? static_cast<int>(step % options.lanes.buffers) : 0;
   }
-  /// Of the sampler of the step, whose own steps take turns. When the batch of the buffer's last step is no
-  /// longer in use, as many further batches as there are buffers may be.
+  /// The buffer of the step within its sampler; samplers take steps in turn. When the batch of the buffer's
+  /// last step is no longer in use, as many further batches as there are buffers may be.
   int buffer_of_sampler(Count step) const {
-    if (!options.overlap) return 0;
+    if (!options.made.overlap) return 0;
     const auto samplers = static_cast<Count>(options.lanes.samplers.size());
     return static_cast<int>(step / samplers % ((options.lanes.buffers + samplers - 1) / samplers));
   }
@@ -276,12 +279,12 @@ void BatchLoader::begin(const Pipeline::Steps& steps) {
   if (state_->options.order != nullptr) {
     comm::LaunchOrder::Run run = state_->options.launches;
     run.steps = steps.end - steps.first;
-    run.ahead = state_->options.overlap;
+    run.ahead = state_->options.made.overlap;
     run.sampled = static_cast<int>(state_->options.lanes.samplers.size());
     run.gathered = static_cast<int>(state_->options.lanes.fetchers.size());
     state_->options.order->begin(run);
   }
-  if (state_->options.overlap) state_->start_stages();
+  if (state_->options.made.overlap) state_->start_stages();
 }
 
 const LoadedBatch* BatchLoader::next(const cuda::Stream& stream) {
@@ -289,8 +292,8 @@ const LoadedBatch* BatchLoader::next(const cuda::Stream& stream) {
   int index = 0;
   {
     const Stopwatch watch(s.wait_seconds);
-    if (s.options.overlap) {
-      const TraceSpan span(s.options.trace, Trace::Lane::wait);
+    if (s.options.made.overlap) {
+      const TraceSpan span(s.options.made.trace, Trace::Lane::wait);
       const Count step = s.next_step - s.first_step;
       if (!s.stages || !s.stages->board.wait_until_gathered(step)) return nullptr;
       index = s.buffer_of(step);
@@ -346,7 +349,7 @@ LoaderTimes BatchLoader::take_times() {
                     .gather = s.gather_seconds.exchange(0),
                     .train = 0,
                     .wait = s.wait_seconds.exchange(0)};
-  if (!s.options.device.is_cuda()) return times;
+  if (!s.device.is_cuda()) return times;
   times.sample = times.gather = 0;
   for (RingBuffer& buffer : s.ring) {
     times.sample += buffer.sampled.take_seconds();

@@ -2,13 +2,11 @@
 #pragma once
 #include <chrono>
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "strata/batches/fetcher.hpp"
 #include "strata/batches/pipeline.hpp"
 #include "strata/batches/seed_schedule.hpp"
-#include "strata/batches/trace.hpp"
 #include "strata/comm/launch_order.hpp"
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/stream.hpp"
@@ -17,7 +15,7 @@
 namespace strata::batches {
 
 /// What samples and gathers. Several samplers, or fetchers, work on different steps at the same time: number
-/// k of K on steps k, k + K, k + 2 K and so on, so that each meets its like on the other ranks.
+/// k of K on steps k, k + K, k + 2 K and so on; it exchanges with number k of the other ranks.
 struct BatchLanes {
   std::vector<sampling::MiniBatchSampler*> samplers;  ///< K, each with ceil(buffers / K) buffers or more
   std::vector<RowFetcher*> fetchers;
@@ -28,22 +26,17 @@ struct BatchLanes {
 /// and gathers batch t + 1 while the caller trains batch t.
 ///
 /// Each sampler and fetcher has its own thread, stream and communicator; buffers are handed over by events.
-/// Without `overlap` both run inside next(), with the same results. next() rethrows an exception of a stage.
+/// Without PipelineOptions::overlap both run inside next(), with the same results. next() rethrows an
+/// exception of a stage.
 class BatchLoader {
  public:
   struct Options {
-    Device device;
+    PipelineParts parts;
+    PipelineOptions made;  ///< what the pipeline makes
     const SeedSchedule* schedule = nullptr;
     BatchLanes lanes;
-    SeedTargets targets;  ///< of this machine's nodes
-    NodeId first_node = 0;
-    Count feature_cols = 0;
-    std::uint64_t seed = 0;
-    bool overlap = true;
-    Trace* trace = nullptr;                ///< records what the stages do
     comm::LaunchOrder* order = nullptr;    ///< of the stages' launches with NCCL; null: none
     comm::LaunchOrder::Run launches = {};  ///< what a step launches, for `order`
-    bool gather = true;                    ///< false: the model reads the rows in place
     /// Shape of batches that fit into it; without hops: no batch is padded.
     sampling::PaddedShape padding = {};
   };
@@ -64,7 +57,7 @@ class BatchLoader {
   /// As Pipeline::wait_for() and Pipeline::exchange_features().
   bool wait_for(std::chrono::milliseconds patience);
   void exchange_features(const LoadedBatch& batch, cuda::Array<float>& other);
-  /// Says that the caller is done with the batch when `stream` reaches this point.
+  /// The caller is done with the batch when `stream` reaches this point.
   void release(const LoadedBatch& batch, const cuda::Stream& stream);
 
   /// Ends the stages; next() gives no batch until begin().

@@ -23,8 +23,8 @@ struct Padding {
 };
 
 struct PaddingOptions {
-  sampling::MiniBatchSampler* sampler = nullptr;  ///< is told the shape
-  /// Is told how many rows a batch asks another rank for; null: the host directs what is asked for.
+  sampling::MiniBatchSampler* sampler = nullptr;  ///< gets the shape
+  /// Gets the number of rows that a batch asks another rank for; null: the host directs what is asked for.
   RowFetcher* fetcher = nullptr;
   const comm::Communicator* communicator = nullptr;  ///< over all ranks
   const SeedSchedule* schedule = nullptr;

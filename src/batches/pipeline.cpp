@@ -15,6 +15,7 @@
 #include "strata/batches/in_flight.hpp"
 #include "strata/batches/routes.hpp"
 #include "strata/batches/seed_schedule.hpp"
+#include "strata/batches/trace.hpp"
 #include "strata/comm/device_exchange.hpp"
 #include "strata/comm/ranks.hpp"
 #include "strata/comm/resources.hpp"
@@ -47,8 +48,7 @@ SeedSchedule schedule_of(const PipelineParts& parts, const PipelineOptions& opti
 
 /// Throws InputError if an exchange must go from GPU to GPU and cannot.
 Routes routes_of(const PipelineParts& parts, const PipelineOptions& options) {
-  const RouteRequest request{.rows = options.row_exchange,
-                             .neighbors = options.neighbor_exchange,
+  const RouteRequest request{.exchange = options.exchange,
                              .padded = options.pad,
                              .bounded = options.sampler_device != comm::TopologyOptions::Compute::cpu &&
                                         bounds_requests(options.sampler),
@@ -107,7 +107,7 @@ struct Pipeline::State {
   Exchanged before_steps;  // of begin(), while in_flight is to be chosen
   double three_step = 0;   // with three batches in flight, of the slowest rank
   std::unique_ptr<BatchLoader> loader;
-  std::array<Count, tensor::kNumStrata> told_rows{};  // of the fetchers
+  std::array<Count, tensor::kNumStrata> reported_rows{};  // of the fetchers
 
   State(const PipelineParts& p, const PipelineOptions& o)
       : parts(p),
@@ -407,20 +407,14 @@ struct Pipeline::State {
 
   std::unique_ptr<BatchLoader> make_loader() {
     return std::make_unique<BatchLoader>(BatchLoader::Options{
-        .device = device,
+        .parts = parts,
+        .made = options,
         .schedule = &schedule,
         .lanes = lanes(),
-        .targets = options.targets,
-        .first_node = parts.graph->host_view().first_node,
-        .feature_cols = parts.graph->manifest().feature_cols,
-        .seed = options.seed,
-        .overlap = options.overlap,
-        .trace = options.trace,
         .order = launch_order(),
         .launches = {.samples = neighbors_on_devices() && !padding.shape.requests.empty(),
                      .fetches = rows_on_devices(),
                      .overlap = launches_overlap()},
-        .gather = options.gather,
         .padding = padding.shape});
   }
 
@@ -487,8 +481,7 @@ const comm::LinkFacts& Pipeline::link() const { return state_->link; }
 const comm::LinkFacts& Pipeline::gpu_link() const { return state_->gpu_link; }
 bool Pipeline::pads() const { return state_->pads(); }
 const BatchSizes& Pipeline::batch_sizes() const { return state_->padding.sizes; }
-Transport Pipeline::row_exchange() const { return state_->routes.rows; }
-Transport Pipeline::neighbor_transport() const { return pads() ? state_->routes.neighbors : Transport::mpi; }
+const Routes& Pipeline::routes() const { return state_->routes; }
 comm::LaunchOrder* Pipeline::launch_order() { return state_->launch_order(); }
 bool Pipeline::launches_overlap() const { return state_->launches_overlap(); }
 int Pipeline::most_launch_blocks() const { return state_->most_launch_blocks(); }
@@ -501,8 +494,8 @@ std::array<std::int64_t, tensor::kNumStrata> Pipeline::take_gathered_bytes() {
   const auto rows = state_->rows_by_stratum();
   std::array<std::int64_t, tensor::kNumStrata> bytes;
   const auto row_bytes = static_cast<std::int64_t>(state_->parts.graph->features().spec().row_bytes());
-  for (std::size_t s = 0; s < bytes.size(); ++s) bytes[s] = (rows[s] - state_->told_rows[s]) * row_bytes;
-  state_->told_rows = rows;
+  for (std::size_t s = 0; s < bytes.size(); ++s) bytes[s] = (rows[s] - state_->reported_rows[s]) * row_bytes;
+  state_->reported_rows = rows;
   return bytes;
 }
 

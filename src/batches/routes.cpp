@@ -23,8 +23,7 @@ bool bounds_requests(const sampling::SamplerOptions& options) {
 }
 
 void check_routes(const comm::Topology& topology, const RouteRequest& request) {
-  const bool wants_nccl = request.rows == Transport::nccl || request.neighbors == Transport::nccl;
-  if (!wants_nccl || gpus_can_exchange(topology)) return;
+  if (request.exchange != Transport::nccl || gpus_can_exchange(topology)) return;
   const std::string why =
       topology.num_machines() == 1
           ? "the run has one machine"
@@ -36,9 +35,9 @@ void check_routes(const comm::Topology& topology, const RouteRequest& request) {
 
 Routes choose_routes(const comm::Topology& topology, const RouteRequest& request) {
   const auto route = [](bool on_devices) { return on_devices ? Transport::nccl : Transport::mpi; };
-  const bool possible = gpus_can_exchange(topology),
-             asks = possible && request.neighbors != Transport::mpi && request.padded;
-  return {.rows = route(possible && request.rows != Transport::mpi),
+  const bool rows = gpus_can_exchange(topology) && request.exchange != Transport::mpi,
+             asks = rows && request.padded;
+  return {.rows = route(rows),
           .requests = route(asks),
           .neighbors = route(asks && request.bounded && !request.replicated)};
 }

@@ -50,7 +50,7 @@ double seconds_of(sampling::MiniBatchSampler& sampler, const SamplerChoice& choi
   return std::chrono::duration<double>(Clock::now() - start).count() / kBatches;
 }
 
-void tell(const SamplerChoice& choice, const std::string& what) {
+void report(const SamplerChoice& choice, const std::string& what) {
   if (choice.log) spdlog::info("{}", what);
 }
 
@@ -58,10 +58,11 @@ Sampler faster_one(const SamplerChoice& choice) {
   Sampler gpu = at_the_view(choice), cpu = on_cpu(choice);
   const double gpu_seconds = seconds_of(*gpu, choice), cpu_seconds = seconds_of(*cpu, choice);
   const bool gpu_is_faster = gpu_seconds <= cpu_seconds;
-  tell(choice,
-       fmt::format("the {} samples: all neighbor lists lie in host memory, from where a batch takes the GPU "
-                   "{} and the CPU {}",
-                   gpu_is_faster ? "GPU" : "CPU", format_seconds(gpu_seconds), format_seconds(cpu_seconds)));
+  report(
+      choice,
+      fmt::format("the {} samples: all neighbor lists lie in host memory, from where a batch takes the GPU "
+                  "{} and the CPU {}",
+                  gpu_is_faster ? "GPU" : "CPU", format_seconds(gpu_seconds), format_seconds(cpu_seconds)));
   return gpu_is_faster ? std::move(gpu) : std::move(cpu);
 }
 
@@ -82,14 +83,15 @@ std::unique_ptr<sampling::MiniBatchSampler> make_training_sampler(const SamplerC
     return at_the_view(choice);
   }
   if (choice.requested == Compute::cpu) {
-    tell(choice, "the CPU samples, as asked for");
+    report(choice, "the CPU samples, as asked for");
     return on_cpu(choice);
   }
   if (!samples_on_gpu(choice)) return faster_one(choice);
-  tell(choice, fmt::format("the GPU samples{}", choice.requested == Compute::cuda ? ", as asked for"
-                                                : choice.exchange.communicator != nullptr
-                                                    ? ": neighbors of other machines are asked for meanwhile"
-                                                    : ": neighbor lists lie in GPU memory, all or some"));
+  report(choice,
+         fmt::format("the GPU samples{}", choice.requested == Compute::cuda ? ", as asked for"
+                                          : choice.exchange.communicator != nullptr
+                                              ? ": neighbors of other machines are asked for meanwhile"
+                                              : ": neighbor lists lie in GPU memory, all or some"));
   return at_the_view(choice);
 }
 

@@ -213,8 +213,7 @@ void validate(const TrainConfig& c) {
 }
 
 batches::RouteRequest route_request(const TrainConfig& c) {
-  return {.rows = c.exchange,
-          .neighbors = c.exchange,
+  return {.exchange = c.exchange,
           .padded = c.own_model.empty(),
           .bounded = c.sampler_device != comm::TopologyOptions::Compute::cpu &&
                      batches::bounds_requests({.fanouts = c.fanouts, .method = c.sampling_method()})};

@@ -39,8 +39,7 @@ batches::PipelineOptions pipeline_options(const Session& session) {
           .overlap = config.pipeline,
           .gather = !session.table,
           .pad = model.traits().tolerates_padding,
-          .row_exchange = config.exchange,
-          .neighbor_exchange = config.exchange,
+          .exchange = config.exchange,
           .rows_in_bf16 = config.row_exchange_precision == RowPrecision::bf16,
           .may_overlap_launches = !gives_sm_split(config),
           .targets = session.targets,
@@ -114,7 +113,7 @@ RunFacts Session::facts() const {
           .gpu_link = pipeline.gpu_link(),
           .cores = context.cores,
           .reducer = reducer->name(),
-          .row_exchange = alone ? std::nullopt : std::optional(pipeline.row_exchange())};
+          .row_exchange = alone ? std::nullopt : std::optional(pipeline.routes().rows)};
 }
 
 ExchangeTotals Session::exchange_totals() const {

@@ -12,7 +12,8 @@ struct InFlight {
   bool operator==(const InFlight&) const = default;
 };
 
-/// Of a round trip between GPUs: a batch has too few shorter ones to be worth more than three in flight.
+/// Seconds of a round trip between GPUs. A batch has too few shorter ones to be worth more than three in
+/// flight.
 inline constexpr double kSlowRound = 40e-6;
 
 /// Seconds of a batch in each stage, and of these the round trips between machines.
@@ -30,16 +31,16 @@ struct StageTimes {
 /// whatever the times.
 InFlight in_flight_for(const StageTimes& times, int most);
 
-/// Of GPUs whose stages exchange one after the other, so that a step of `step` seconds waits for the round
-/// trips of both: what is left of the step, an eighth of it at least, is what training takes, and half of
-/// that is what either stage takes beside its round trips.
+/// The times of GPUs whose stages exchange one after the other, so that a step of `step` seconds waits for
+/// the round trips of both. Training takes what is left of the step, an eighth of it at least, and either
+/// stage takes half of that beside its round trips.
 ///
 /// A step of 2 ms, 1 of them round trips for a sample and 0.5 for rows: training takes 0.5 ms, sampling 1.25
 /// and gathering 0.75.
 StageTimes stages_in_a_chain(double step, double sample_latency, double gather_latency);
 
-/// Of GPUs whose hosts take part in the exchange of ids, of rows or of both: three quarters of a step are
-/// taken for their waiting, for GPUs and for each other, two parts of it for ids and one for rows.
+/// The times of GPUs whose hosts take part in the exchange of ids, of rows or of both. Three quarters of a
+/// step count as their waiting, for GPUs and for each other, two parts of it for ids and one for rows.
 ///
 /// Hosts that look at ids in a step of 4 ms: 3 of them wait, so training takes 1 ms and sampling 3.5, and 4
 /// batches are sampled at a time.

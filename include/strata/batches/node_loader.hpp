@@ -7,7 +7,6 @@
 
 #include "strata/batches/batch.hpp"
 #include "strata/batches/graph.hpp"
-#include "strata/batches/routes.hpp"
 #include "strata/cuda/sm_group.hpp"
 #include "strata/sampling/sampler.hpp"
 
@@ -40,8 +39,6 @@ struct NodeLoaderOptions {
   bool transposes = false;  ///< of blocks, sampling::Block::transposed_indptr
   bool features = true, labels = true;
   bool overlap = true;  ///< stages of different batches work at the same time
-  Transport row_exchange = Transport::automatic;
-  Transport neighbor_exchange = Transport::automatic;
 };
 
 /// How a loader's memory was used.

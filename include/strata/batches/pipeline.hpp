@@ -107,10 +107,8 @@ struct PipelineOptions {
   /// Batches get one shape, which is measured, where the sampler knows how large they can become: on a GPU,
   /// with fanouts other than -1, and on several machines if neighbors come over NCCL or are replicated.
   bool pad = false;
-  Transport row_exchange = Transport::automatic;  ///< how rows come from other machines
-  /// How requests for rows and neighbors travel, and picks of neighbors; over NCCL only for padded batches.
-  Transport neighbor_exchange = Transport::automatic;
-  bool rows_in_bf16 = false;  ///< rows of other machines travel rounded
+  Transport exchange = Transport::automatic;  ///< see choose_routes()
+  bool rows_in_bf16 = false;                  ///< rows of other machines travel rounded
   /// Batches in work at the same time, 2 to 8; 0: kBuffers until note_step_times() knows better.
   int batches_in_flight = 0;
   /// On GPUs, whether the launches with NCCL of several batches may be on their way at the same time, where
@@ -163,7 +161,7 @@ class Pipeline {
 
   Count num_seeds() const;  ///< per epoch, over all ranks
   Count steps_per_epoch() const;
-  /// Of all ranks in steps [first, last) of an epoch.
+  /// Number of seeds of all ranks in steps [first, last) of an epoch.
   Count num_global_seeds(Count first, Count last) const;
   /// This rank's seeds of a step, as global ids.
   std::vector<NodeId> seeds_of(std::uint32_t epoch, Count step_in_epoch) const;
@@ -209,14 +207,12 @@ class Pipeline {
   const comm::LinkFacts& gpu_link() const;
   bool pads() const;  ///< whether this rank's batches have a padded shape
   const BatchSizes& batch_sizes() const;
-  /// How feature rows come from other machines, mpi or nccl; mpi on one machine, where none do.
-  Transport row_exchange() const;
-  Transport neighbor_transport() const;  ///< the same of neighbors; mpi where no batch asks for any
+  const Routes& routes() const;
   /// Null where the pipeline launches nothing with NCCL. Otherwise the caller's own launches with NCCL
   /// between next() and release() take their places in it (comm::in_order).
   comm::LaunchOrder* launch_order();
   bool launches_overlap() const;  ///< LaunchOrder::Run::overlap
-  /// Of each of the caller's launches with NCCL, blocks on the GPU; 0: any.
+  /// The most blocks on the GPU for each of the caller's launches with NCCL; 0: any number.
   int most_launch_blocks() const;
 
   /// Since the last call. Between steps of begin(), when `stream` has reached the last release().
@@ -225,10 +221,11 @@ class Pipeline {
   Count take_input_rows();
   /// Batches since the last call that did not fit the padded shape.
   Count take_unpadded();
-  /// Of feature rows, read from each stratum of this machine since the last call. As take_times().
+  /// Bytes of feature rows that were read from each stratum of this machine since the last call. Call it as
+  /// take_times().
   std::array<std::int64_t, tensor::kNumStrata> take_gathered_bytes();
 
-  /// What this rank exchanged with other machines since the pipeline was made. As take_times().
+  /// What this rank exchanged with other machines since the pipeline was made. Call it as take_times().
   sampling::ExchangeReport neighbor_exchange() const;
   RowExchangeReport row_exchange_report() const;
 

@@ -19,7 +19,7 @@ enum class Transport : std::uint8_t {
 /// Transport::mpi, through the hosts. The sum of gradients has no choice: comm::make_all_reducer().
 struct Routes {
   Transport rows = Transport::mpi;       ///< feature rows
-  Transport requests = Transport::mpi;   ///< ids of rows, of batches that are padded; a host asks for others
+  Transport requests = Transport::mpi;   ///< ids of rows; nccl only for padded batches
   Transport neighbors = Transport::mpi;  ///< ids of nodes, and picks of their neighbors
 
   bool operator==(const Routes&) const = default;
@@ -27,8 +27,7 @@ struct Routes {
 
 /// What was asked for, and what is known of the batches. The same on all ranks.
 struct RouteRequest {
-  Transport rows = Transport::automatic;
-  Transport neighbors = Transport::automatic;  ///< requests for rows, too
+  Transport exchange = Transport::automatic;
   bool padded = false;      ///< batches get one shape, so that messages from GPU to GPU have one size
   bool bounded = false;     ///< GPUs sample, and fanouts bound what a batch asks other machines for
   bool replicated = false;  ///< every machine has all neighbor lists and asks for none

@@ -51,11 +51,11 @@ class SeedSchedule {
 
   Count num_seeds() const { return num_seeds_; }  ///< of all ranks
   Count steps_per_epoch() const { return steps_; }
-  /// Of an epoch of so many seeds.
+  /// Steps of an epoch of so many seeds.
   static Count num_steps(Count num_seeds, Count global_batch) {
     return (num_seeds + global_batch - 1) / global_batch;
   }
-  /// Of all ranks in steps [first, last) of an epoch.
+  /// Number of seeds of all ranks in steps [first, last) of an epoch.
   Count num_global_seeds(Count first, Count last) const;
   Count max_seeds() const;  ///< most seeds that one rank can get in a step
 

@@ -37,9 +37,9 @@ class Trace final : public comm::ExchangeListener {
   void add(Lane lane, Clock::time_point begin, Clock::time_point end, std::int64_t step = -1);
   void exchanged(const Messages& messages) override;
 
-  /// Writes the spans of all ranks into one file of trace events (JSON; a process a rank, a thread a lane,
-  /// microseconds since the first rank began). Warns where spans were left out. Collective; the first rank
-  /// writes, atomically. Throws IoError there.
+  /// Writes the spans of all ranks into one file of trace events (JSON; one process per rank, one thread per
+  /// timeline, microseconds since the first rank began). Warns where spans were left out. Collective; the
+  /// first rank writes, atomically. Throws IoError there.
   void write(const std::filesystem::path& path, const comm::Communicator& world) const;
 
  private:

@@ -26,14 +26,12 @@ std::string text_of(const NodeLoaderOptions& options) {
   const sampling::SamplerOptions& sampler = options.sampler;
   return fmt::format(
       "input_nodes {}\ndeal {}\nbatch_size {}\nshuffle {}\ndrop_last {}\nseed {}\nfanouts {}\n"
-      "sampler {}{}\nreplace {}\nlayer_dependent {}\n{}\ntransposes {}\nfeatures {}\nlabels {}\noverlap {}\n"
-      "row_exchange {}\nneighbor_exchange {}\n",
+      "sampler {}{}\nreplace {}\nlayer_dependent {}\n{}\ntransposes {}\nfeatures {}\nlabels {}\noverlap {}\n",
       text_of_nodes(options), options.deals, options.batch_size, options.shuffle, options.drop_last,
       options.seed, fmt::join(sampler.fanouts, ","), enum_name(sampler.method),
       sampler.chooser ? " of its own" : "", sampler.replace, sampler.layer_dependent,
       options.form == NodeLoaderOptions::Form::merged ? "merged hops" : "blocks", options.transposes,
-      options.features, options.labels, options.overlap, enum_name(options.row_exchange),
-      enum_name(options.neighbor_exchange));
+      options.features, options.labels, options.overlap);
 }
 
 std::string text_of(const std::string& source, const GraphOptions& options) {

@@ -12,7 +12,8 @@
 namespace strata::batches {
 namespace {
 
-/// The key with which hop 0 draws what `hop` draws with `key`: keyed_words() adds a hop to the seed just so.
+/// The key with which hop 0 draws what `hop` draws with `key`. It must match how keyed_words() mixes in the
+/// hop.
 BatchKey key_of_hop(BatchKey key, int hop) {
   key.seed ^= static_cast<std::uint64_t>(hop) << 48;
   return key;

@@ -145,7 +145,7 @@ struct NodeLoader::State : GraphReader {
     sampler.edge_ids = copier.copies_edge_ids();
     sampler.new_nodes_only = options.form == NodeLoaderOptions::Form::merged;
     sampler.transpose = options.form == NodeLoaderOptions::Form::blocks && options.transposes;
-    // A chooser is the user's on the cpu, whose blocks a GPU is sent.
+    // A user-defined chooser runs on the CPU; its blocks are then copied to the GPU.
     const auto sampler_device = sampler.chooser != nullptr ? comm::TopologyOptions::Compute::cpu
                                                            : comm::TopologyOptions::Compute::automatic;
     return {.sampler = std::move(sampler),
@@ -158,8 +158,6 @@ struct NodeLoader::State : GraphReader {
             .seed = options.seed,
             .overlap = options.overlap,
             .gather = has_features(options, manifest),
-            .row_exchange = options.row_exchange,
-            .neighbor_exchange = options.neighbor_exchange,
             .targets = has_labels ? labels_of(graph->stored()) : SeedTargets{}};
   }
 

@@ -63,8 +63,7 @@ class InFlightOnGpu : public testing::TestWithParam<Transport> {
                      .global_batch = 60,
                      .seed = 9,
                      .pad = true,
-                     .row_exchange = GetParam(),
-                     .neighbor_exchange = GetParam(),
+                     .exchange = GetParam(),
                      .batches_in_flight = batches_in_flight,
                      .may_overlap_launches = true,
                      .targets = labels_of(*graph_)});

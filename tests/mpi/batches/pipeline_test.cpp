@@ -325,7 +325,7 @@ TEST_P(PipelineTest, CountsTheBytesOfTheRowsThatItReads) {
     EXPECT_EQ(bytes[0] + bytes[1] + bytes[2], rows * row_bytes);
   }
   EXPECT_EQ(pipeline.take_gathered_bytes(), (std::array<std::int64_t, tensor::kNumStrata>{}));
-  EXPECT_EQ(pipeline.row_exchange(), Transport::mpi);
+  EXPECT_EQ(pipeline.routes(), Routes{});
   EXPECT_FALSE(pipeline.pads());
   EXPECT_EQ(pipeline.launch_order(), nullptr);
   pipeline.close();
@@ -336,7 +336,7 @@ TEST_P(PipelineTest, RefusesWhatCpusCannotDo) {
   on_gpu.sampler_device = comm::TopologyOptions::Compute::cuda;
   test::expect_error<InputError>([&] { Pipeline(parts(), on_gpu); }, {"--sampler-device cuda"});
   PipelineOptions nccl = options();
-  nccl.row_exchange = Transport::nccl;
+  nccl.exchange = Transport::nccl;
   test::expect_error<InputError>([&] { Pipeline(parts(), nccl); }, {"--exchange nccl"});
 }
 

@@ -24,36 +24,28 @@ comm::Topology machines(int count, bool gpus) {
 }
 
 /// Of batches that GPUs sample in messages of one size.
-batches::RouteRequest request(batches::Transport rows, batches::Transport neighbors) {
-  return {.rows = rows, .neighbors = neighbors, .padded = true, .bounded = true};
+batches::RouteRequest request(batches::Transport exchange) {
+  return {.exchange = exchange, .padded = true, .bounded = true};
 }
 
 TEST(Routes, GoFromGpuToGpuOnlyBetweenMachinesWhereEveryRankHasAGpu) {
   for (const batches::Transport transport : {kAny, kMpi}) {
-    const batches::RouteRequest wanted = request(transport, transport);
+    const batches::RouteRequest wanted = request(transport);
     EXPECT_EQ(batches::choose_routes(machines(1, false), wanted), kThroughHosts);
     EXPECT_EQ(batches::choose_routes(machines(1, true), wanted), kThroughHosts);
     EXPECT_EQ(batches::choose_routes(machines(2, false), wanted), kThroughHosts);
   }
-  EXPECT_EQ(batches::choose_routes(machines(2, true), request(kAny, kAny)), kFromGpuToGpu);
-  EXPECT_EQ(batches::choose_routes(machines(3, true), request(kNccl, kNccl)), kFromGpuToGpu);
+  EXPECT_EQ(batches::choose_routes(machines(2, true), request(kAny)), kFromGpuToGpu);
+  EXPECT_EQ(batches::choose_routes(machines(3, true), request(kNccl)), kFromGpuToGpu);
   comm::Topology shared = machines(2, true);
   shared.gpu_per_rank = false;
-  EXPECT_EQ(batches::choose_routes(shared, request(kAny, kAny)), kThroughHosts);
-}
-
-TEST(Routes, FollowWhatIsRequestedOfEach) {
-  const comm::Topology topology = machines(2, true);
-  EXPECT_EQ(batches::choose_routes(topology, request(kMpi, kMpi)), kThroughHosts);
-  EXPECT_EQ(batches::choose_routes(topology, request(kAny, kMpi)), (batches::Routes{.rows = kNccl}));
-  EXPECT_EQ(batches::choose_routes(topology, request(kMpi, kAny)),
-            (batches::Routes{.requests = kNccl, .neighbors = kNccl}));
+  EXPECT_EQ(batches::choose_routes(shared, request(kAny)), kThroughHosts);
 }
 
 TEST(Routes, LetHostsAskWhereMessagesHaveNoFixedSize) {
   const comm::Topology topology = machines(2, true);
   for (const batches::Transport transport : {kAny, kNccl}) {
-    batches::RouteRequest wanted = request(transport, transport);
+    batches::RouteRequest wanted = request(transport);
     wanted.bounded = false;
     EXPECT_EQ(batches::choose_routes(topology, wanted), (batches::Routes{.rows = kNccl, .requests = kNccl}));
     wanted.padded = false;
@@ -69,9 +61,9 @@ TEST(Routes, LetHostsAskWhereMessagesHaveNoFixedSize) {
 TEST(Routes, AreRequestedByAConfig) {
   TrainConfig config;
   config.fanouts = {5, 3};
-  EXPECT_EQ(route_request(config), request(kAny, kAny));
+  EXPECT_EQ(route_request(config), request(kAny));
   config.exchange = kMpi;
-  EXPECT_EQ(route_request(config), request(kMpi, kMpi));
+  EXPECT_EQ(route_request(config), request(kMpi));
   const auto expect_unbounded = [](const auto& change) {
     TrainConfig changed;
     changed.fanouts = {5, 3};
@@ -87,16 +79,14 @@ TEST(Routes, AreRequestedByAConfig) {
 }
 
 TEST(Routes, AreRefusedWhereNcclIsRequestedAndCannotBeHad) {
-  EXPECT_NO_THROW(batches::check_routes(machines(2, true), request(kNccl, kNccl)));
+  EXPECT_NO_THROW(batches::check_routes(machines(2, true), request(kNccl)));
   for (const batches::Transport transport : {kAny, kMpi})
-    EXPECT_NO_THROW(batches::check_routes(machines(1, false), request(transport, transport)));
-  for (const batches::RouteRequest& wanted : {request(kNccl, kAny), request(kAny, kNccl)}) {
-    test::expect_error<InputError>(
-        [&] { batches::check_routes(machines(1, true), wanted); },
-        {"--exchange nccl is not possible here", "one machine", "--exchange auto"});
-    test::expect_error<InputError>([&] { batches::check_routes(machines(2, false), wanted); },
-                                   {"--exchange nccl is not possible here", "0 of 4 ranks"});
-  }
+    EXPECT_NO_THROW(batches::check_routes(machines(1, false), request(transport)));
+  const batches::RouteRequest wanted = request(kNccl);
+  test::expect_error<InputError>([&] { batches::check_routes(machines(1, true), wanted); },
+                                 {"--exchange nccl is not possible here", "one machine", "--exchange auto"});
+  test::expect_error<InputError>([&] { batches::check_routes(machines(2, false), wanted); },
+                                 {"--exchange nccl is not possible here", "0 of 4 ranks"});
 }
 
 }  // namespace

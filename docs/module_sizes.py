@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs/architecture.md"
 BEGIN, END = "<!-- sizes -->", "<!-- end of sizes -->"
-ORDER = ["util", "cuda", "graph", "comm", "tensor", "torch_ranks", "placement", "store", "sampling", "batches", "nn", "train", "cli", "partition"]
+ORDER = ["util", "cuda", "graph", "comm", "tensor", "torch_ranks", "plan", "store", "sampling", "batches", "nn", "train", "cli", "partition"]
 EXTRAS = sorted(folder.parent.name for folder in ROOT.glob("extras/*/src"))
 SUFFIXES = {".cpp", ".hpp", ".cu", ".cuh"}
 

@@ -15,9 +15,10 @@
 #include "strata/cuda/copy.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/cuda/stream.hpp"
-#include "strata/placement/path_rates.hpp"
-#include "strata/placement/planner.hpp"
+#include "strata/plan/planner.hpp"
+#include "strata/plan/rates.hpp"
 #include "strata/tensor/chunk_tensor.hpp"
+#include "strata/tensor/path_rates.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
 
@@ -355,10 +356,10 @@ class Benchmark {
   }
 
   /// Accesses as a sample of batches shows them.
-  static placement::HeatCurve sampled_heat(Ids batch, Count table_rows) {
+  static plan::HeatCurve sampled_heat(Ids batch, Count table_rows) {
     constexpr int kPoints = 400;
     std::ranges::sort(batch);
-    placement::HeatCurve curve;
+    plan::HeatCurve curve;
     for (int point = 1; point <= kPoints; ++point) {
       const double share = std::pow(static_cast<double>(point) / kPoints, 4);
       const Count rows = std::max<Count>(point, static_cast<Count>(share * static_cast<double>(table_rows)));
@@ -380,14 +381,13 @@ class Benchmark {
       ids.insert(ids.end(), drawn.begin(), drawn.begin() + rows);
     }
     const std::int64_t lengths[] = {row_bytes};
-    const placement::MeasuredPaths measured = placement::measure_path_rates(machine_, lengths).front();
-    placement::TensorDemand demand{.name = "table", .row_bytes = row_bytes, .rates = measured.rates};
+    const tensor::MeasuredPaths measured = tensor::measure_path_rates(machine_, lengths).front();
+    plan::TensorDemand demand{.name = "table", .row_bytes = row_bytes, .rates = measured.rates};
     demand.segments.push_back(sampled_heat({sample.begin(), sample.begin() + rows}, table_rows));
-    const placement::HostRate host =
-        placement::host_rate_of_table(measured, row_bytes, bytes_of(arguments_.host_gib));
+    const plan::HostRate host = plan::host_rate_of_table(measured, bytes_of(arguments_.host_gib));
     demand.rates.host = host.bytes_per_second;
     demand.rates.host_start = host.start_seconds;
-    const placement::MachinePlan plan = placement::plan_tensors(
+    const plan::MachinePlan plan = plan::plan_tensors(
         std::span(&demand, 1), {.gpu_bytes = bytes_of(arguments_.local_gib), .num_gpus = machine_.size()});
     tensor::ChunkTensor tensor =
         table(arguments_.host_gib, row_bytes, DType::f32, [&](Count) { return plan.tensors[0].placement; });
@@ -403,7 +403,7 @@ class Benchmark {
   }
 
   /// What the expectation is made of.
-  void tell(const placement::MeasuredPaths& measured, const placement::MachinePlan& plan) const {
+  void tell(const tensor::MeasuredPaths& measured, const plan::MachinePlan& plan) const {
     if (machine_.rank() > 0) return;
     fmt::print(stderr,
                "GB/s: own {:.0f}, peers {:.0f}, zero copy {:.1f}, threads {:.1f}, both {:.1f} after {}; "
@@ -413,7 +413,7 @@ class Benchmark {
                measured.host_threads / 1e9, measured.host_both / 1e9, format_seconds(measured.host_start),
                format_seconds(plan.seconds.local), format_seconds(plan.seconds.peer),
                format_seconds(plan.seconds.host));
-    for (const placement::StratumEstimate& s : plan.tensors[0].strata)
+    for (const plan::StratumEstimate& s : plan.tensors[0].strata)
       fmt::print(stderr, " {} rows with {:.1f} %", format_count(s.rows), 100 * s.share);
     fmt::print(stderr, "\n");
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Time of MachineGraph::load against a plain parallel read of the same files. See README.md.
+// Time of batches::load_parts against a plain parallel read of the same files. See README.md.
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "plain_read.hpp"
+#include "strata/batches/placed_graph.hpp"
 #include "strata/comm/resources.hpp"
 #include "strata/graph/part_file.hpp"
 #include "strata/store/machine_graph.hpp"
@@ -92,7 +93,7 @@ class Benchmark {
                     .threads = pool_.num_threads(),
                     .plain = {"plain read", plain_.total_bytes(), {}},
                     .regions = {"empty regions of that size", 0, {}},
-                    .load = {"MachineGraph::load", bytes_to_load(manifest_, options), {}},
+                    .load = {"load_parts", bytes_to_load(manifest_, options), {}},
                     .unverified = {"the same without verifying", bytes_to_load(manifest_, options), {}},
                     .ratios = {},
                     .verify_costs = {}};
@@ -135,8 +136,8 @@ class Benchmark {
   double load(const store::LoadOptions& options, Count& host_bytes) {
     std::optional<store::MachineGraph> graph;
     const double seconds = seconds_of([&] {
-      graph.emplace(store::MachineGraph::load(std::filesystem::path(arguments_.graph), world_.communicator(),
-                                              topology_, machine_, options));
+      graph.emplace(batches::load_parts(std::filesystem::path(arguments_.graph),
+                                        {&world_.communicator(), &topology_, &machine_}, options));
     });
     host_bytes = 0;
     for (const auto& row : graph->plan()) host_bytes += row.bytes;

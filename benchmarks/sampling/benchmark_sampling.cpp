@@ -7,6 +7,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "strata/batches/placed_graph.hpp"
 #include "strata/comm/machine.hpp"
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/copy.hpp"
@@ -214,15 +215,15 @@ void print_table(const nlohmann::json& result) {
 store::MachineGraph load_graph(const Arguments& arguments, const comm::Machine& machine, ThreadPool& pool) {
   store::LoadOptions load{.edge_ids = arguments.edge_ids,
                           .edge_weights = arguments.sampler == "weighted",
-                          .placement = placement::parse_placement(arguments.placement),
+                          .placement = plan::parse_placement(arguments.placement),
                           .batch = {.seeds = arguments.batch, .fanouts = arguments.fanouts}};
   if (machine.device().is_cuda())
     load.gpu_budget_bytes = cuda::device_memory(machine.device().index).free_bytes / 2;
   const graph::Source source(arguments.graph);
   if (const graph::SyntheticSpec* spec = source.synthetic(); spec != nullptr && !arguments.edge_ids)
-    return store::MachineGraph::generate(*spec, {}, machine, load, pool);
+    return batches::generate_graph(*spec, {}, machine, load, pool);
   auto input = std::make_unique<graph::Graph>(graph::read_graph(source));
-  return store::MachineGraph::from_graph(std::move(input), machine, load);
+  return batches::take_graph(std::move(input), machine, load);
 }
 
 void run(const Arguments& arguments, const comm::World& world) {

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "random_walk.hpp"
+#include "strata/batches/placed_graph.hpp"
 #include "strata/comm/machine.hpp"
 #include "strata/cuda/stream.hpp"
 #include "strata/sampling/sampler.hpp"
@@ -27,7 +28,7 @@ void run(const std::string& settings, const comm::World& world) {
   comm::Machine machine(world.communicator(), topology);
   ThreadPool pool;
   store::MachineGraph graph =
-      store::MachineGraph::generate(graph::parse_synthetic(settings), {}, machine, {}, pool);
+      batches::generate_graph(graph::parse_synthetic(settings), {}, machine, {}, pool);
   {
     const sampling::SamplerOptions options{.fanouts = {10, 5},
                                            .chooser = std::make_shared<example::RandomWalkChooser>(

@@ -186,7 +186,7 @@ void bind_graph(nb::module_& module) {
                                     .edge_weights = edge_weights,
                                     .gpu_bytes = gpu_bytes,
                                     .batch = {.seeds = batch_size, .fanouts = std::move(fanouts)},
-                                    .replication = enum_value<store::Replication>(replicate, "replicate"),
+                                    .replication = enum_value<plan::Replication>(replicate, "replicate"),
                                     .halo_bytes = halo_bytes};
           },
           nb::kw_only(), "edge_ids"_a = nb::none(), "edge_weights"_a = false,

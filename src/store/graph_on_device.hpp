@@ -2,8 +2,8 @@
 #pragma once
 #include <memory>
 
-#include "placement/graph_placement.hpp"
 #include "strata/comm/machine.hpp"
+#include "strata/plan/graph_placement.hpp"
 #include "strata/store/graph_view.hpp"
 
 namespace strata::store {
@@ -16,7 +16,7 @@ class GraphOnDevice {
   GraphOnDevice();
   /// Makes the copies, and sets `placement` to what was realised. Collective over the machine; throws on all
   /// ranks alike.
-  GraphOnDevice(const comm::Machine& machine, const GraphView& host, GraphPlacement& placement);
+  GraphOnDevice(const comm::Machine& machine, const GraphView& host, plan::GraphPlacement& placement);
   GraphOnDevice(GraphOnDevice&&) noexcept;
   GraphOnDevice& operator=(GraphOnDevice&&) noexcept;
   ~GraphOnDevice();

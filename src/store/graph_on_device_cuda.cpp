@@ -5,10 +5,10 @@
 
 #include "cache/adjacency_cache.hpp"
 #include "graph_on_device.hpp"
-#include "graph_tensor.hpp"
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/copy.hpp"
 #include "strata/cuda/stream.hpp"
+#include "strata/plan/graph_shape.hpp"
 #include "strata/tensor/array_copies.hpp"
 
 namespace strata::store {
@@ -35,56 +35,58 @@ struct GraphOnDevice::Copies {
   std::optional<tensor::ArrayCopies> indptr;
   std::optional<AdjacencyCache> lists;
 
-  const void* copy(const void* data, std::size_t bytes, GraphTensor tensor, const cuda::Stream& stream);
+  const void* copy(const void* data, std::size_t bytes, plan::GraphTensor tensor, const cuda::Stream& stream);
   template <typename T>
-  const T* copy_if(bool wanted, const T* data, Count size, GraphTensor tensor, const cuda::Stream& stream) {
+  const T* copy_if(bool wanted, const T* data, Count size, plan::GraphTensor tensor,
+                   const cuda::Stream& stream) {
     if (!wanted || data == nullptr) return data;
     return static_cast<const T*>(copy(data, static_cast<std::size_t>(size) * sizeof(T), tensor, stream));
   }
-  IdSpan copy_if(bool wanted, IdSpan ids, GraphTensor tensor, const cuda::Stream& stream) {
+  IdSpan copy_if(bool wanted, IdSpan ids, plan::GraphTensor tensor, const cuda::Stream& stream) {
     ids.visit([&](const auto* typed) { ids.data = copy_if(wanted, typed, ids.size, tensor, stream); });
     return ids;
   }
-  void copy_whole(const GraphView& host, const GraphPlacement& placement, GraphView& view);
-  void divide_lists(const comm::Machine& machine, const GraphView& host, GraphPlacement& placement,
+  void copy_whole(const GraphView& host, const plan::GraphPlacement& placement, GraphView& view);
+  void divide_lists(const comm::Machine& machine, const GraphView& host, plan::GraphPlacement& placement,
                     GraphView& view);
 };
 
-const void* GraphOnDevice::Copies::copy(const void* data, std::size_t bytes, GraphTensor tensor,
+const void* GraphOnDevice::Copies::copy(const void* data, std::size_t bytes, plan::GraphTensor tensor,
                                         const cuda::Stream& stream) {
   whole.emplace_back(cuda::Memory::device, bytes, name_of(tensor), stream.device());
   cuda::copy_async(whole.back().data(), data, bytes, stream);
   return whole.back().data();
 }
 
-void GraphOnDevice::Copies::copy_whole(const GraphView& host, const GraphPlacement& placement,
+void GraphOnDevice::Copies::copy_whole(const GraphView& host, const plan::GraphPlacement& placement,
                                        GraphView& view) {
   const cuda::Stream stream(view.device);
   const bool lists_whole = is_whole(placement.indices);
-  view.original_ids = copy_if(placement.original_ids, host.original_ids, GraphTensor::original_ids, stream);
+  view.original_ids =
+      copy_if(placement.original_ids, host.original_ids, plan::GraphTensor::original_ids, stream);
   view.in_degrees =
-      copy_if(placement.in_degrees, host.in_degrees, host.num_nodes, GraphTensor::in_degrees, stream);
+      copy_if(placement.in_degrees, host.in_degrees, host.num_nodes, plan::GraphTensor::in_degrees, stream);
   view.indptr =
-      copy_if(is_whole(placement.indptr), host.indptr, host.num_local + 1, GraphTensor::indptr, stream);
-  view.indices = copy_if(lists_whole, host.indices, GraphTensor::indices, stream);
-  view.edge_ids = copy_if(lists_whole, host.edge_ids, GraphTensor::edge_ids, stream);
-  view.weights = copy_if(lists_whole, host.weights, host.indices.size, GraphTensor::weights, stream);
+      copy_if(is_whole(placement.indptr), host.indptr, host.num_local + 1, plan::GraphTensor::indptr, stream);
+  view.indices = copy_if(lists_whole, host.indices, plan::GraphTensor::indices, stream);
+  view.edge_ids = copy_if(lists_whole, host.edge_ids, plan::GraphTensor::edge_ids, stream);
+  view.weights = copy_if(lists_whole, host.weights, host.indices.size, plan::GraphTensor::weights, stream);
   stream.synchronize();
 }
 
 void GraphOnDevice::Copies::divide_lists(const comm::Machine& machine, const GraphView& host,
-                                         GraphPlacement& placement, GraphView& view) {
+                                         plan::GraphPlacement& placement, GraphView& view) {
   HostLists arrays{.indptr = host.indptr, .indptr_for_gpu = view.indptr, .arrays = {}};
   std::vector<CachedEntries*> views;
-  const auto add = [&](GraphTensor tensor, const void* data, DType dtype, CachedEntries& copies) {
+  const auto add = [&](plan::GraphTensor tensor, const void* data, DType dtype, CachedEntries& copies) {
     arrays.arrays.push_back({name_of(tensor), data, dtype});
     views.push_back(&copies);
   };
   const auto type_of = [](const IdSpan& ids) { return ids.wide ? DType::i64 : DType::i32; };
-  add(GraphTensor::indices, host.indices.data, type_of(host.indices), view.copies.indices);
-  if (host.weights != nullptr) add(GraphTensor::weights, host.weights, DType::f32, view.copies.weights);
+  add(plan::GraphTensor::indices, host.indices.data, type_of(host.indices), view.copies.indices);
+  if (host.weights != nullptr) add(plan::GraphTensor::weights, host.weights, DType::f32, view.copies.weights);
   if (host.edge_ids.size > 0)
-    add(GraphTensor::edge_ids, host.edge_ids.data, type_of(host.edge_ids), view.copies.edge_ids);
+    add(plan::GraphTensor::edge_ids, host.edge_ids.data, type_of(host.edge_ids), view.copies.edge_ids);
   lists.emplace(machine, arrays, placement.lists, placement.indices);
   placement.indices = lists->placement();
   view.copies.lists = lists->lists();
@@ -96,7 +98,8 @@ GraphOnDevice::GraphOnDevice(GraphOnDevice&&) noexcept = default;
 GraphOnDevice& GraphOnDevice::operator=(GraphOnDevice&&) noexcept = default;
 GraphOnDevice::~GraphOnDevice() = default;
 
-GraphOnDevice::GraphOnDevice(const comm::Machine& machine, const GraphView& host, GraphPlacement& placement)
+GraphOnDevice::GraphOnDevice(const comm::Machine& machine, const GraphView& host,
+                             plan::GraphPlacement& placement)
     : view_(host) {
   view_.device = machine.device();
   if (placement.limits.num_gpus == 0) return;  // a rank computes on the cpu
@@ -104,7 +107,7 @@ GraphOnDevice::GraphOnDevice(const comm::Machine& machine, const GraphView& host
   machine.together([&] { copies_->copy_whole(host, placement, view_); });
   if (is_divided(placement.indptr)) {
     const tensor::TensorSpec spec{
-        .name = name_of(GraphTensor::indptr), .rows = host.num_local + 1, .dtype = DType::i64};
+        .name = name_of(plan::GraphTensor::indptr), .rows = host.num_local + 1, .dtype = DType::i64};
     copies_->indptr.emplace(machine, spec, placement.indptr);
     copies_->indptr->fill(machine, host.indptr);
     placement.indptr = copies_->indptr->placement();

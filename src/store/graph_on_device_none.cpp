@@ -10,7 +10,7 @@ GraphOnDevice::GraphOnDevice(GraphOnDevice&&) noexcept = default;
 GraphOnDevice& GraphOnDevice::operator=(GraphOnDevice&&) noexcept = default;
 GraphOnDevice::~GraphOnDevice() = default;
 
-GraphOnDevice::GraphOnDevice(const comm::Machine& machine, const GraphView& host, GraphPlacement&)
+GraphOnDevice::GraphOnDevice(const comm::Machine& machine, const GraphView& host, plan::GraphPlacement&)
     : view_(host) {
   view_.device = machine.device();
 }

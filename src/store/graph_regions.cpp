@@ -3,43 +3,31 @@
 
 #include <utility>
 
-#include "graph_tensor.hpp"
+#include "strata/plan/graph_shape.hpp"
 
 namespace strata::store {
 
-std::int64_t RegionSizes::bytes() const {
-  const Count node_width = wide_nodes() ? 8 : 4;
-  Count sum = (num_lists() + 1) * 8 + local_edges * node_width + (num_nodes + aliases) * node_width;
-  sum += (num_train + local_valid + local_test) * 8;
-  if (train_clusters) sum += num_train * 4;
-  if (edge_ids) sum += local_edges * 8;
-  if (weights) sum += local_edges * 4;
-  if (in_degrees) sum += num_nodes * 4;
-  sum += num_local * label_words * 4;
-  return sum;
-}
-
-GraphRegions GraphRegions::create(const comm::Machine& machine, const RegionSizes& sizes) {
+GraphRegions GraphRegions::create(const comm::Machine& machine, const plan::RegionSizes& sizes) {
   return create(machine, sizes,
-                HostArray<Count>::create(machine, sizes.num_lists() + 1, name_of(GraphTensor::indptr)));
+                HostArray<Count>::create(machine, sizes.num_lists() + 1, name_of(plan::GraphTensor::indptr)));
 }
 
-GraphRegions GraphRegions::create(const comm::Machine& machine, const RegionSizes& sizes,
+GraphRegions GraphRegions::create(const comm::Machine& machine, const plan::RegionSizes& sizes,
                                   HostArray<Count> indptr) {
   const auto if_asked = [](bool asked, Count size) { return asked ? size : 0; };
   return {
       .sizes = sizes,
       .indptr = std::move(indptr),
-      .indices =
-          HostIds::create(machine, sizes.local_edges, sizes.wide_nodes(), name_of(GraphTensor::indices)),
+      .indices = HostIds::create(machine, sizes.local_edges, sizes.wide_nodes(),
+                                 name_of(plan::GraphTensor::indices)),
       .edge_ids = HostArray<EdgeId>::create(machine, if_asked(sizes.edge_ids, sizes.local_edges),
-                                            name_of(GraphTensor::edge_ids)),
+                                            name_of(plan::GraphTensor::edge_ids)),
       .weights = HostArray<float>::create(machine, if_asked(sizes.weights, sizes.local_edges),
-                                          name_of(GraphTensor::weights)),
+                                          name_of(plan::GraphTensor::weights)),
       .original_ids = HostIds::create(machine, sizes.num_nodes + sizes.aliases, sizes.wide_nodes(),
-                                      name_of(GraphTensor::original_ids)),
+                                      name_of(plan::GraphTensor::original_ids)),
       .in_degrees = HostArray<std::int32_t>::create(machine, if_asked(sizes.in_degrees, sizes.num_nodes),
-                                                    name_of(GraphTensor::in_degrees)),
+                                                    name_of(plan::GraphTensor::in_degrees)),
       .labels = HostArray<std::int32_t>::create(machine, sizes.num_local * sizes.label_words, "labels"),
       .train = HostArray<NodeId>::create(machine, sizes.num_train, "training nodes"),
       .valid = HostArray<NodeId>::create(machine, sizes.local_valid, "validation nodes"),

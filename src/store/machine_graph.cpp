@@ -6,16 +6,16 @@
 #include <algorithm>
 #include <optional>
 
-#include "graph_tensor.hpp"
 #include "machine_graph_state.hpp"
-#include "placement/plan_rows.hpp"
+#include "strata/plan/graph_placement.hpp"
+#include "strata/plan/graph_shape.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
 #include "strata/util/log.hpp"
 
 namespace strata::store {
 
-MachineGraph::MachineGraph(std::unique_ptr<State> state) : state_(std::move(state)) {}
+MachineGraph::MachineGraph(std::unique_ptr<GraphState> state) : state_(std::move(state)) {}
 MachineGraph::MachineGraph(MachineGraph&&) noexcept = default;
 MachineGraph& MachineGraph::operator=(MachineGraph&&) noexcept = default;
 MachineGraph::~MachineGraph() = default;
@@ -28,12 +28,7 @@ int MachineGraph::machine_of(NodeId global) const {
   return static_cast<int>(std::ranges::upper_bound(offsets, global) - offsets.begin()) - 1;
 }
 
-std::span<const NodeId> MachineGraph::part_offsets() const {
-  const std::span<const NodeId> all = state_->manifest.book.offsets();
-  const NodeId first = host_view().first_node;
-  const auto begin = std::ranges::lower_bound(all, first);
-  return {begin, std::ranges::upper_bound(all, first + host_view().num_local)};
-}
+std::span<const NodeId> MachineGraph::part_offsets() const { return state_->part_offsets(); }
 
 const GraphView& MachineGraph::host_view() const { return state_->host_view; }
 const GraphView& MachineGraph::host_lists() const { return state_->host_lists; }
@@ -50,7 +45,9 @@ const NodeIndex* MachineGraph::exact_halo_rows() const {
 const NodeIndex* MachineGraph::halo_rows() const {
   return state_->halo_rows.size() > 0 ? &state_->halo_rows : nullptr;
 }
-const std::vector<CacheDecision>& MachineGraph::cache_decisions() const { return state_->cache_decisions; }
+const std::vector<plan::CacheDecision>& MachineGraph::cache_decisions() const {
+  return state_->cache_decisions;
+}
 const tensor::ChunkTensor& MachineGraph::features() const { return *state_->features; }
 FeatureArrival* MachineGraph::arrival() const { return state_->arrival.get(); }
 std::span<const std::int32_t> MachineGraph::labels() const { return state_->regions->labels.span(); }
@@ -60,8 +57,8 @@ std::span<const std::int32_t> MachineGraph::train_clusters() const {
 }
 std::span<const NodeId> MachineGraph::valid_nodes() const { return state_->regions->valid.span(); }
 std::span<const NodeId> MachineGraph::test_nodes() const { return state_->regions->test.span(); }
-const std::vector<MachineGraph::PlanRow>& MachineGraph::plan() const { return state_->plan; }
-const std::vector<placement::HottestRows>& MachineGraph::hottest_rows() const { return state_->hottest_rows; }
+const std::vector<plan::PlanRow>& MachineGraph::plan() const { return state_->plan; }
+const std::vector<plan::HottestRows>& MachineGraph::hottest_rows() const { return state_->hottest_rows; }
 Count MachineGraph::presampled_batches() const { return state_->presampled_batches; }
 
 void MachineGraph::close(const comm::Machine& machine) {
@@ -75,12 +72,19 @@ void MachineGraph::close(const comm::Machine& machine) {
   state_->regions.reset();
 }
 
-void GraphState::place(const comm::Machine& machine, GraphPlacement& placement) {
+std::span<const NodeId> GraphState::part_offsets() const {
+  const std::span<const NodeId> all = manifest.book.offsets();
+  const NodeId first = regions->sizes.first_node;
+  const auto begin = std::ranges::lower_bound(all, first);
+  return {begin, std::ranges::upper_bound(all, first + regions->sizes.num_local)};
+}
+
+void GraphState::place(const comm::Machine& machine, plan::GraphPlacement& placement) {
   host_view = regions->view();
   host_lists = regions->lists_view();
   on_device = GraphOnDevice(machine, regions->lists_view(), placement);
-  plan = plan_rows(*regions, placement, *features);
-  hottest_rows = hottest_feature_rows(placement);
+  plan = plan::plan_rows(regions->sizes, features->spec(), placement, features->placement());
+  hottest_rows = plan::hottest_feature_rows(placement);
   if (halo) {
     const std::size_t bytes =
         halo->indptr.span().size_bytes() + halo->indices.bytes() + halo->edge_ids.span().size_bytes();
@@ -93,6 +97,7 @@ void GraphState::place(const comm::Machine& machine, GraphPlacement& placement) 
     plan.push_back({"lists of the whole graph", "host", host_lists.num_local, whole->bytes(), {}});
   }
   presampled_batches = placement.presampled_batches;
+  cache_decisions = std::move(placement.cache_decisions);
 }
 
 void check_edge_weights(const graph::Manifest& manifest, const LoadOptions& options) {
@@ -138,12 +143,12 @@ void log_host_path(const comm::Machine& machine, const tensor::ChunkTensor& feat
 
 }  // namespace
 
-void GraphState::make_features(const comm::Machine& machine, const GraphPlacement& placement,
+void GraphState::make_features(const comm::Machine& machine, const plan::GraphPlacement& placement,
                                const LoadOptions& options) {
   Count rows = 0;
   for (const tensor::Segment& segment : placement.features.segments) rows += segment.rows();
-  tensor::TensorSpec spec = shape_in_memory(manifest, options.feature_format).spec();
-  spec.name = name_of(GraphTensor::features);
+  tensor::TensorSpec spec = plan::shape_in_memory(manifest, options.feature_format).spec();
+  spec.name = name_of(plan::GraphTensor::features);
   spec.rows = rows;
   spec.padded = placement.layout.padded;
   features.emplace(tensor::ChunkTensor::create(machine, spec, placement.features));

@@ -8,7 +8,7 @@
 #include "graph_on_device.hpp"
 #include "graph_regions.hpp"
 #include "load/train_edges.hpp"
-#include "placement/graph_placement.hpp"
+#include "strata/plan/graph_placement.hpp"
 #include "strata/store/machine_graph.hpp"
 
 namespace strata::store {
@@ -26,23 +26,23 @@ struct GraphState {
   std::optional<HaloRegions> halo;  ///< lists of other machines' nodes
   bool halo_rows_are_rounded = false;
   NodeIndex halo_rows;  ///< other machines' nodes whose rows follow this machine's
-  std::vector<CacheDecision> cache_decisions;
-  std::vector<MachineGraph::PlanRow> plan;
-  std::vector<placement::HottestRows> hottest_rows;
+  std::vector<plan::CacheDecision> cache_decisions;
+  std::vector<plan::PlanRow> plan;
+  std::vector<plan::HottestRows> hottest_rows;
   Count presampled_batches = 0;
   std::unique_ptr<FeatureArrival> arrival;  ///< writes to `features` until it ends; null: all is there
 
+  std::span<const NodeId> part_offsets() const;  ///< of this machine's parts, [parts + 1]
+
   /// Makes the table of feature rows without filling it. Collective over the machine.
-  void make_features(const comm::Machine& machine, const GraphPlacement& placement,
+  void make_features(const comm::Machine& machine, const plan::GraphPlacement& placement,
                      const LoadOptions& options);
   /// Copies the structure to the GPUs and sets views and plan. Call it when regions and features are filled.
   /// `placement` becomes what was realised. Collective over the machine.
-  void place(const comm::Machine& machine, GraphPlacement& placement);
+  void place(const comm::Machine& machine, plan::GraphPlacement& placement);
 };
 
 /// Throws InputError if the options ask for edge weights that the graph does not have.
 void check_edge_weights(const graph::Manifest& manifest, const LoadOptions& options);
-
-struct MachineGraph::State : GraphState {};
 
 }  // namespace strata::store

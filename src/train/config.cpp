@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "strata/placement/placement_request.hpp"
+#include "strata/plan/placement_request.hpp"
 #include "strata/util/error.hpp"
 #include "task/class_weights.hpp"
 #include "tuning/sm_split.hpp"
@@ -196,13 +196,13 @@ void validate(const TrainConfig& c) {
           "Use 0 to turn one off.");
   require(c.patience == 0 || c.eval_every > 0, "--patience needs evaluations, but --eval-every is 0",
           "Set --eval-every 1.");
-  placement::parse_placement(c.placement);
+  plan::parse_placement(c.placement);
   require(parse_sm_split(c.sm_split).kind != SmSplitRequest::Kind::given || c.pipeline,
           fmt::format("--sm-split {} contradicts --pipeline off", c.sm_split),
           "One stage runs at a time and has all SMs; leave one of the two out.");
   require(c.gpu_memory_bytes >= 0, fmt::format("--gpu-memory: {} is negative", c.gpu_memory_bytes),
           "Give an amount of memory, or 0 for what training leaves.");
-  require(c.halo_cache_bytes >= 0 || c.halo_cache_bytes == store::LoadOptions::kAutomatic,
+  require(c.halo_cache_bytes >= 0 || c.halo_cache_bytes == plan::kAutomatic,
           fmt::format("--halo-cache: {} is negative", c.halo_cache_bytes),
           "Give an amount of memory, 0 for none, or auto.");
   require(c.topology.ranks_per_machine >= 0, "--ranks-per-machine is negative",

@@ -5,10 +5,10 @@
 #include <spdlog/spdlog.h>
 
 #include <array>
-#include <chrono>
+#include <optional>
 
 #include "gpu_budget.hpp"
-#include "strata/batches/presampler.hpp"
+#include "strata/batches/placed_graph.hpp"
 #include "strata/graph/manifest_file.hpp"
 #include "strata/graph/synthetic.hpp"
 #include "strata/util/error.hpp"
@@ -47,28 +47,16 @@ bool may_need_in_degrees(const TrainConfig& config) {
          (config.model != nn::ModelKind::sage && config.model != nn::ModelKind::gat);
 }
 
-/// GPUs need it for the plan of their memory, and several machines to know what to keep of each other's
+/// GPUs need them for the plan of their memory, and several machines to know what to keep of each other's
 /// nodes.
-store::Presampling presampling_of(RunContext& context, GraphUse use) {
-  const TrainConfig& config = context.config;
+std::optional<batches::FirstBatches> first_batches(RunContext& context, GraphUse use) {
   const bool shares = context.topology.num_machines() > 1 && use == GraphUse::training;
   if (!context.device.is_cuda() && !shares) return {};
-  // A few batches tell the heat of all but single rows. A papers100M-shaped graph has two seconds in all.
-  constexpr Count kEnough = 64;
-  constexpr std::chrono::seconds kTimeLimit{1};
-  // Every one of them costs messages; their number must not depend on time.
-  constexpr Count kEnoughShared = 16, kEnoughNodes = Count{1} << 23;
-  store::Presampling presampling = batches::make_presampling({.machine = &context.machine,
-                                                              .pool = &context.sample_pool,
-                                                              .sampler = context.neighbor_choice(),
-                                                              .global_batch = context.global_batch,
-                                                              .seed = config.seed,
-                                                              .max_batches = kEnough,
-                                                              .time_limit = kTimeLimit,
-                                                              .max_shared_batches = kEnoughShared,
-                                                              .max_shared_nodes = kEnoughNodes});
-  presampling.together = shares;
-  return presampling;
+  return batches::FirstBatches{.sampler = context.neighbor_choice(),
+                               .global_batch = context.global_batch,
+                               .seed = context.config.seed,
+                               .pool = &context.sample_pool,
+                               .together = shares};
 }
 
 /// What load_graph() is asked for.
@@ -89,10 +77,9 @@ store::LoadOptions load_options(const Loading& loading, Count num_nodes, Count f
           .gpu_budget_bytes = budget.graph_bytes,
           .bytes_per_input_row = budget.bytes_per_input_row,
           .feature_format = config.feature_format,
-          .placement = placement::parse_placement(config.placement),
+          .placement = plan::parse_placement(config.placement),
           .batch = {.seeds = context.seeds_per_rank(), .fanouts = config.fanouts},
           .host_path = config.host_gather,
-          .presampling = presampling_of(context, loading.use),
           .replication = config.replicate_graph,
           .halo_bytes = loading.caches.bytes,
           .halo_rows_in_bf16 = config.row_exchange_precision == RowPrecision::bf16,
@@ -131,8 +118,8 @@ store::MachineGraph generate(const Loading& loading, const graph::SyntheticSpec&
                 .num_train = spec.train,
                 .num_valid = spec.valid},
                loading.use);
-  return store::MachineGraph::generate(spec, {}, context.machine,
-                                       load_options(loading, spec.nodes, spec.features), context.sample_pool);
+  return batches::generate_graph(spec, {}, context.machine, load_options(loading, spec.nodes, spec.features),
+                                 context.sample_pool, first_batches(context, loading.use));
 }
 
 store::MachineGraph load_any(const Loading& loading) {
@@ -155,8 +142,9 @@ store::MachineGraph load_any(const Loading& loading) {
   });
   if (context.first_rank() && context.topology.num_machines() > 1)
     for (const std::string& line : options_without_effect(config, manifest)) spdlog::warn("{}", line);
-  return store::MachineGraph::load(parts, context.communicator(), context.topology, context.machine,
-                                   load_options(loading, manifest.book.num_nodes(), manifest.feature_cols));
+  return batches::load_parts(parts, context.ranks(),
+                             load_options(loading, manifest.book.num_nodes(), manifest.feature_cols),
+                             first_batches(context, loading.use));
 }
 
 }  // namespace

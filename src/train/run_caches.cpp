@@ -14,9 +14,9 @@
 #include "strata/comm/link.hpp"
 #include "strata/comm/resources.hpp"
 #include "strata/graph/manifest_file.hpp"
-#include "strata/placement/path_rates.hpp"
 #include "strata/store/halo.hpp"
 #include "strata/tensor/gpu_map.hpp"
+#include "strata/tensor/path_rates.hpp"
 
 namespace strata::train {
 namespace {
@@ -64,9 +64,9 @@ Seconds measure_machine(const RunContext& context, const graph::Manifest& manife
   Seconds seconds{.host_find = measure_find(manifest.book.num_nodes())};
   if (tensor::gpus_of(context.machine).size() == 0) return seconds;
   constexpr std::int64_t kNumber = sizeof(Count);
-  const std::int64_t row_bytes = store::feature_row_bytes(manifest, context.config.feature_format);
-  const auto paths = placement::measure_path_rates(context.machine, std::array{kNumber, row_bytes});
-  const placement::PathRates &numbers = paths[0].rates, &rows = paths[1].rates;
+  const std::int64_t row_bytes = plan::feature_row_bytes(manifest, context.config.feature_format);
+  const auto paths = tensor::measure_path_rates(context.machine, std::array{kNumber, row_bytes});
+  const tensor::PathRates &numbers = paths[0].rates, &rows = paths[1].rates;
   seconds.device_find = 3 * static_cast<double>(kNumber) / numbers.local;  // it reads three numbers
   seconds.near = 1 / (rows.peer > 0 ? rows.peer : rows.local);
   seconds.far = 1 / std::max(rows.host, paths[1].host_both);
@@ -107,8 +107,7 @@ RunCaches plan_caches(const RunContext& context) {
   const TrainConfig& config = context.config;
   const auto parts = config.graph.parts();
   RunCaches caches{.bytes = config.halo_cache_bytes};
-  if (!parts || context.topology.num_machines() == 1 ||
-      config.halo_cache_bytes != store::LoadOptions::kAutomatic)
+  if (!parts || context.topology.num_machines() == 1 || config.halo_cache_bytes != plan::kAutomatic)
     return caches;
   graph::Manifest manifest;
   context.communicator().together([&] { manifest = graph::read_manifest(*parts); });

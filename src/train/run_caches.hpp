@@ -12,7 +12,7 @@ namespace strata::train {
 struct RunCaches {
   std::int64_t bytes = 0;  ///< as store::LoadOptions::halo_bytes
   /// Set where a run keeps only what pays: with --halo-cache auto on several machines. A size is kept to.
-  std::optional<store::ExchangeCosts> costs = {};
+  std::optional<plan::ExchangeCosts> costs = {};
 };
 
 /// Before the graph is loaded, all ranks measure the link between machines, look-ups, and how fast rows are

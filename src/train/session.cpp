@@ -68,8 +68,8 @@ std::unique_ptr<comm::AllReducer> make_reducer(const RunContext& context, batche
 store::MachineGraph load(RunContext& context) {
   store::MachineGraph graph = load_graph(context, plan_caches(context));
   if (context.first_rank())
-    for (const store::CacheDecision& decision : graph.cache_decisions())
-      spdlog::info("{}", store::sentence(decision));
+    for (const plan::CacheDecision& decision : graph.cache_decisions())
+      spdlog::info("{}", plan::sentence(decision));
   context.alive("preparing to train");
   return graph;
 }

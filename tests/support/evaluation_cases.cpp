@@ -9,6 +9,8 @@
 #include <numeric>
 #include <random>
 
+#include "strata/batches/placed_graph.hpp"
+
 namespace strata::test {
 namespace {
 
@@ -206,11 +208,11 @@ LoadedGraph::LoadedGraph(const comm::Communicator& world, const graph::Graph& gr
       folder_(common_folder(load.name + std::to_string(world.size()))) {
   if (world.rank() == 0) parts_.emplace(graph, 3, folder_ / "parts", 5);
   world.barrier();
-  graph_.emplace(store::MachineGraph::load(folder_ / "parts", world, topology_, machine_,
-                                           {.edge_weights = true,
-                                            .in_degrees = true,
-                                            .degrees_of_loops = load.degrees_of_loops,
-                                            .gpu_budget_bytes = load.gpu_budget_bytes}));
+  graph_.emplace(batches::load_parts(folder_ / "parts", {&world_, &topology_, &machine_},
+                                     {.edge_weights = true,
+                                      .in_degrees = true,
+                                      .degrees_of_loops = load.degrees_of_loops,
+                                      .gpu_budget_bytes = load.gpu_budget_bytes}));
 }
 
 LoadedGraph::~LoadedGraph() {

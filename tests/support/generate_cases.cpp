@@ -6,6 +6,7 @@
 
 #include <span>
 
+#include "strata/batches/placed_graph.hpp"
 #include "support/id_spans.hpp"
 
 namespace strata::test {
@@ -137,11 +138,11 @@ void expect_generates(const comm::Machine& machine, const GenerateCase& generate
   SCOPED_TRACE(generate_case.str());
   const graph::SyntheticSpec spec = graph::parse_synthetic(generate_case.settings);
   ThreadPool pool(2);
-  MachineGraph made = MachineGraph::generate(spec, generate_case.read, machine, generate_case.load, pool);
+  MachineGraph made = batches::generate_graph(spec, generate_case.read, machine, generate_case.load, pool);
   auto graph = machine.rank() == 0
                    ? std::make_unique<graph::Graph>(graph::generate(spec, generate_case.read, pool))
                    : nullptr;
-  MachineGraph expected = MachineGraph::from_graph(std::move(graph), machine, generate_case.load);
+  MachineGraph expected = batches::take_graph(std::move(graph), machine, generate_case.load);
   expect_same_graph(made, expected);
   made.close(machine);
   expected.close(machine);

@@ -20,7 +20,7 @@ struct GenerateCase {
 /// for lists of more than 64 entries.
 std::vector<GenerateCase> generate_cases(const std::string& kind);
 
-/// Expects of MachineGraph::generate, bit for bit, what MachineGraph::from_graph makes of graph::generate's
+/// Expects of batches::generate_graph, bit for bit, what batches::take_graph makes of graph::generate's
 /// graph on the same machine. Collective over the machine.
 void expect_generates(const comm::Machine& machine, const GenerateCase& generate_case);
 

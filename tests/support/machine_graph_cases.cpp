@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "strata/batches/placed_graph.hpp"
 #include "strata/cuda/stream.hpp"
 
 namespace strata::test {
@@ -35,9 +36,9 @@ std::vector<NodeId> originals(std::span<const NodeId> globals, const GraphView& 
 }
 
 /// The features as `format` keeps them.
-std::vector<float> kept_features(const graph::Graph& graph, store::FeatureFormat format) {
+std::vector<float> kept_features(const graph::Graph& graph, plan::FeatureFormat format) {
   std::vector<float> features = features_as_floats(graph);
-  if (format == store::FeatureFormat::stored) return features;
+  if (format == plan::FeatureFormat::stored) return features;
   const RowCode code{.kind = code_named(enum_name(format)), .cols = graph.features.cols};
   std::vector<std::byte> coded(static_cast<std::size_t>(code.row_bytes()));
   for (Count row = 0; row < graph.features.rows; ++row) {
@@ -165,8 +166,7 @@ void expect_loads(const LoadCase& c) {
                                   << " ranks a machine, seed " << c.dataset.seed);
   const RunSetup run(c.ranks_per_machine);
   const Parts parts(c.dataset, c.num_parts);
-  MachineGraph loaded =
-      MachineGraph::load(parts.directory(), world().communicator(), run.topology, run.machine, c.options);
+  MachineGraph loaded = batches::load_parts(parts.directory(), run.ranks(), c.options);
   EXPECT_EQ(loaded.arrival() != nullptr, c.options.late_features);
   world().communicator().together([&] {
     if (loaded.arrival() != nullptr) loaded.arrival()->finish();

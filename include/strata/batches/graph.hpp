@@ -33,8 +33,8 @@ struct GraphOptions {
   /// Of each GPU, for the structure and the features; kAutomatic: half of what is free. The rest is the
   /// model's.
   std::int64_t gpu_bytes = kAutomatic;
-  store::BatchShape batch = {};  ///< the batches that the placement expects
-  store::Replication replication = store::Replication::automatic;
+  plan::BatchShape batch = {};  ///< the batches that the placement expects
+  plan::Replication replication = plan::Replication::automatic;
   std::int64_t halo_bytes = 0;  ///< as store::LoadOptions::halo_bytes
 };
 
@@ -59,7 +59,7 @@ class GraphReader {
 class Graph {
  public:
   /// Loads parts, reads a dataset, or generates. All of these are collective over the runtime's ranks and
-  /// throw as store::MachineGraph::load() and graph::read_graph() do, on all ranks alike. A dataset is read
+  /// throw as batches::load_parts() and graph::read_graph() do, on all ranks alike. A dataset is read
   /// by the first rank, and only on one machine.
   static std::shared_ptr<Graph> load(std::shared_ptr<Runtime> runtime, const graph::Source& source,
                                      const GraphOptions& options);

@@ -27,6 +27,9 @@ struct AdjacencyCacheView {
   using Group = std::uint64_t;
   static constexpr int kGroupNodes = 16;
   static constexpr Count num_groups(Count num_nodes) { return (num_nodes + kGroupNodes - 1) / kGroupNodes; }
+  static constexpr std::int64_t bytes(Count num_nodes) {  ///< of the words of one stratum
+    return num_groups(num_nodes) * std::int64_t{sizeof(Group)};
+  }
 
   const Group* replicated = nullptr;  ///< [num_groups], as is `striped`; null: none
   const Group* striped = nullptr;

@@ -12,8 +12,8 @@
 #include "strata/graph/graph.hpp"
 #include "strata/graph/part_file.hpp"
 #include "strata/graph/synthetic.hpp"
-#include "strata/placement/planner.hpp"
-#include "strata/store/cache_decision.hpp"
+#include "strata/plan/graph_placement.hpp"
+#include "strata/plan/halo_plan.hpp"
 #include "strata/store/feature_arrival.hpp"
 #include "strata/store/graph_view.hpp"
 #include "strata/store/halo_lists.hpp"
@@ -23,32 +23,11 @@
 
 namespace strata::store {
 
-/// The parts that this machine hosts, once in its memory. An owner.
+struct GraphState;
+
+/// The parts that this machine hosts, once in its memory, as OpenGraph::place() made it. An owner.
 class MachineGraph {
  public:
-  /// Reads the machine's run of parts (parts_of_machines) straight into place. All ranks read in parallel,
-  /// and the first rank of `world` shows a progress bar. Parts that do not fit into memory are refused before
-  /// anything is allocated.
-  ///
-  /// Collective over `world`. If one machine finds damage or has too little memory, all ranks throw.
-  static MachineGraph load(const graph::PartsOrigin& parts, const comm::Communicator& world,
-                           const comm::Topology& topology, const comm::Machine& machine,
-                           const LoadOptions& options);
-  /// The same from a graph in memory, as one part in its own order of ids. For one machine only, and
-  /// collective over it: rank 0 gives the graph, the other ranks pass null. The graph is consumed piece by
-  /// piece, so that there is never a second full copy.
-  static MachineGraph from_graph(std::unique_ptr<graph::Graph> graph, const comm::Machine& machine,
-                                 const LoadOptions& options);
-  /// The same from a synthetic graph, in its own order of ids; it equals that of graph::generate bit for bit.
-  /// If every rank of the machine has a GPU, the GPUs make neighbor lists (of kind=lognormal) and features
-  /// straight into place. Else the first rank generates the graph, and from_graph() takes over. For one
-  /// machine only, and collective over it. Logs the time it took.
-  ///
-  /// `pool` has this rank's cores; what only the first rank does runs on as many threads as `read` says.
-  /// Throws on all ranks alike: OutOfMemory before anything large is allocated, InputError as
-  /// graph::generate.
-  static MachineGraph generate(const graph::SyntheticSpec& spec, const graph::ReadOptions& read,
-                               const comm::Machine& machine, const LoadOptions& load, ThreadPool& pool);
   MachineGraph(MachineGraph&&) noexcept;
   MachineGraph& operator=(MachineGraph&&) noexcept;
   ~MachineGraph();
@@ -82,8 +61,8 @@ class MachineGraph {
   /// halo_rows(), or null if they are rounded (LoadOptions::halo_rows_in_bf16).
   const NodeIndex* exact_halo_rows() const;
   /// What of other machines' nodes it pays to keep: rows, then lists; the same on all ranks of the run. Empty
-  /// without LoadOptions::exchange_costs and on one machine.
-  const std::vector<CacheDecision>& cache_decisions() const;
+  /// where nothing was weighed, and on one machine.
+  const std::vector<plan::CacheDecision>& cache_decisions() const;
   /// [num_local, manifest().label_words()], as graph::Graph::labels; empty without labels.
   std::span<const std::int32_t> labels() const;
   /// Global ids of ALL training nodes of the graph, in the order of their original ids.
@@ -95,27 +74,17 @@ class MachineGraph {
   std::span<const NodeId> test_nodes() const;
 
   /// What lies where, for the banner.
-  struct PlanRow {
-    std::string tensor, stratum;  ///< replicated, striped, host
-    Count rows;
-    std::int64_t bytes;  ///< on each GPU for replicated rows, on the whole machine for others
-    struct Expected {
-      double share;             ///< of the accesses to the tensor
-      double bytes_per_second;  ///< useful bytes that one GPU would read if it read only this stratum
-    };
-    std::optional<Expected> expected;  ///< set on machines with GPUs, for the tensors that the plan is about
-  };
-  const std::vector<PlanRow>& plan() const;
+  const std::vector<plan::PlanRow>& plan() const;
   /// How many feature rows serve which share of the reads; empty without a plan of them.
-  const std::vector<placement::HottestRows>& hottest_rows() const;
+  const std::vector<plan::HottestRows>& hottest_rows() const;
   Count presampled_batches() const;  ///< the plan was made from so many; 0: only from the structure
 
   void close(const comm::Machine& machine);  ///< collective
 
  private:
-  struct State;
-  explicit MachineGraph(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  friend class OpenGraph;
+  explicit MachineGraph(std::unique_ptr<GraphState> state);
+  std::unique_ptr<GraphState> state_;
 };
 
 }  // namespace strata::store

@@ -76,21 +76,21 @@ struct TrainConfig {
 
   comm::TopologyOptions topology;
   std::int64_t gpu_memory_bytes = 0;  ///< per GPU, for the graph; 0: what is free minus what training needs
-  std::string placement = "auto";     ///< of the graph in memory; see placement::parse_placement
+  std::string placement = "auto";     ///< of the graph in memory; see plan::parse_placement
   tensor::HostPath host_gather = tensor::HostPath::automatic;  ///< how GPUs read rows in host memory
   batches::Transport exchange =
       batches::Transport::automatic;  ///< how neighbors and feature rows travel between machines
   RowPrecision row_exchange_precision = RowPrecision::f32;
   /// Whether every machine keeps the whole structure.
-  store::Replication replicate_graph = store::Replication::automatic;
-  std::int64_t halo_cache_bytes = store::LoadOptions::kAutomatic;  ///< per machine; 0: none
-  Precision precision = Precision::f32;                            ///< of training
+  plan::Replication replicate_graph = plan::Replication::automatic;
+  std::int64_t halo_cache_bytes = plan::kAutomatic;  ///< per machine; 0: none
+  Precision precision = Precision::f32;              ///< of training
   bool pipeline = true;  ///< stages of different steps overlap; off gives the same numbers
   CudaGraphs cuda_graph = CudaGraphs::automatic;  ///< replay steps of padded shape
   /// The SMs of a GPU for loading and for training: auto (measured), off (all SMs for both), or LOAD,TRAIN in
   /// percent.
   std::string sm_split = "auto";
-  store::FeatureFormat feature_format = store::FeatureFormat::stored;  ///< of feature rows in memory
+  plan::FeatureFormat feature_format = plan::FeatureFormat::stored;  ///< of feature rows in memory
   /// Training begins while feature rows are still read; see store::LoadOptions::late_features.
   bool start_early = false;
 

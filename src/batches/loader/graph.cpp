@@ -10,6 +10,7 @@
 
 #include "loader/agreement.hpp"
 #include "loader/expand.hpp"
+#include "strata/batches/placed_graph.hpp"
 #include "strata/comm/resources.hpp"
 #include "strata/graph/read_graph.hpp"
 #include "strata/util/error.hpp"
@@ -49,17 +50,16 @@ store::MachineGraph load_stored(Runtime& runtime, const graph::Source& source, c
   const store::LoadOptions load = load_options(runtime, options, !source.is_generated());
   const auto parts = source.parts();
   if (parts) {
-    return store::MachineGraph::load(*parts, runtime.communicator(), runtime.topology(), runtime.machine(),
-                                     load);
+    return batches::load_parts(*parts, runtime.ranks(), load);
   }
   require_one_machine(runtime, source.text());
   if (const graph::SyntheticSpec* spec = source.synthetic())
-    return store::MachineGraph::generate(*spec, {}, runtime.machine(), load, runtime.caller_pool());
+    return batches::generate_graph(*spec, {}, runtime.machine(), load, runtime.caller_pool());
   std::unique_ptr<graph::Graph> read;
   runtime.communicator().together([&] {
     if (runtime.machine().rank() == 0) read = std::make_unique<graph::Graph>(graph::read_graph(source));
   });
-  return store::MachineGraph::from_graph(std::move(read), runtime.machine(), load);
+  return batches::take_graph(std::move(read), runtime.machine(), load);
 }
 
 }  // namespace
@@ -77,8 +77,8 @@ std::shared_ptr<Graph> Graph::load(std::shared_ptr<Runtime> runtime, const graph
 std::shared_ptr<Graph> Graph::from_memory(std::shared_ptr<Runtime> runtime,
                                           std::unique_ptr<graph::Graph> graph, const GraphOptions& options) {
   require_one_machine(*runtime, "a graph in memory");
-  auto stored = store::MachineGraph::from_graph(std::move(graph), runtime->machine(),
-                                                load_options(*runtime, options, true));
+  auto stored =
+      batches::take_graph(std::move(graph), runtime->machine(), load_options(*runtime, options, true));
   return std::make_shared<Graph>(std::move(runtime), std::move(stored));
 }
 

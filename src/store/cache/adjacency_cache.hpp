@@ -32,7 +32,7 @@ class AdjacencyCache {
   /// Chooses the lists, allocates their copies and fills them. Without peer access there are no stripes:
   /// their lists then have no copy, and the log says so. Collective over a machine whose ranks all have a
   /// GPU; throws on all of them alike.
-  AdjacencyCache(const comm::Machine& machine, const HostLists& lists, const ListRanking& ranking,
+  AdjacencyCache(const comm::Machine& machine, const HostLists& lists, const plan::ListRanking& ranking,
                  const tensor::Placement& wanted);
 
   AdjacencyCacheView lists() const { return lists_; }

@@ -12,7 +12,7 @@
 
 namespace strata::store {
 AdjacencyCache::AdjacencyCache(const comm::Machine& machine, const HostLists& lists,
-                               const ListRanking& ranking, const tensor::Placement& wanted) {
+                               const plan::ListRanking& ranking, const tensor::Placement& wanted) {
   for (const HostLists::Array& array : lists.arrays) arrays_.push_back({.host = array});
   AdjacencyDirectory directory;
   machine.together([&] {

@@ -14,9 +14,9 @@ constexpr std::size_t kTiers = 2;  // replicated, striped
 /// The copied lists of a part.
 struct PartCuts {
   Count first_node;
-  ListRanking::Cut replicated, on_gpus;
+  plan::ListRanking::Cut replicated, on_gpus;
 
-  static bool has(const ListRanking::Cut& cut, Count row, int level) {
+  static bool has(const plan::ListRanking::Cut& cut, Count row, int level) {
     return level > cut.level || (level == cut.level && row < cut.end);
   }
   /// The tier of a list, or -1 if it has no copy.
@@ -30,7 +30,7 @@ using TierWords = std::array<AdjacencyCacheView::Group*, kTiers>;
 
 class Builder {
  public:
-  Builder(const ListRanking& ranking, const Count* indptr, std::span<const PartCuts> parts)
+  Builder(const plan::ListRanking& ranking, const Count* indptr, std::span<const PartCuts> parts)
       : ranking_(ranking), indptr_(indptr), parts_(parts) {}
 
   /// Writes the words of groups [first, end), as if the copies began with these groups; null for a tier
@@ -66,14 +66,14 @@ class Builder {
   }
 
  private:
-  const ListRanking& ranking_;
+  const plan::ListRanking& ranking_;
   const Count* indptr_;
   std::span<const PartCuts> parts_;
 };
 
 }  // namespace
 
-AdjacencyDirectory choose_lists(const ListRanking& ranking, const Count* indptr,
+AdjacencyDirectory choose_lists(const plan::ListRanking& ranking, const Count* indptr,
                                 const tensor::Placement& wanted, ThreadPool& pool) {
   AdjacencyDirectory directory{.replicated = {}, .striped = {}, .placement = wanted, .totals = {}};
   std::vector<PartCuts> parts;

@@ -2,7 +2,7 @@
 #pragma once
 #include <vector>
 
-#include "cache/list_ranking.hpp"
+#include "strata/plan/list_ranking.hpp"
 #include "strata/store/adjacency_cache_view.hpp"
 #include "strata/tensor/chunk_tensor.hpp"
 
@@ -20,7 +20,7 @@ struct AdjacencyDirectory {
 
 /// Chooses from each part the lists that come first in the ranking: as many as fit into the rows that
 /// `wanted` replicates, then as many as fit into those that it stripes. The result is the same on all ranks.
-AdjacencyDirectory choose_lists(const ListRanking& ranking, const Count* indptr,
+AdjacencyDirectory choose_lists(const plan::ListRanking& ranking, const Count* indptr,
                                 const tensor::Placement& wanted, ThreadPool& pool);
 
 }  // namespace strata::store

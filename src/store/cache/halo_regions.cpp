@@ -8,9 +8,9 @@
 
 namespace strata::store {
 
-HaloRegions read_halo(const HaloTask& task, HaloNodes& nodes) {
-  const comm::Machine& machine = *task.ranks.machine;
-  const RegionSizes& sizes = task.regions.sizes;
+HaloRegions read_halo(const comm::Machine& machine, const GraphRegions& regions, PartLoader& loader,
+                      HaloNodes& nodes) {
+  const plan::RegionSizes& sizes = regions.sizes;
   const std::span<const NodeId> lists = nodes.lists->span();
   const Count num_lists = std::ssize(lists), num_edges = nodes.indptr->data()[num_lists];
   HaloRegions halo{
@@ -23,17 +23,17 @@ HaloRegions read_halo(const HaloTask& task, HaloNodes& nodes) {
     const Range own = share_of({0, num_lists}, machine.rank(), machine.size());
     const auto wanted =
         lists.subspan(static_cast<std::size_t>(own.first), static_cast<std::size_t>(own.count));
-    task.loader.read_lists(wanted, halo.indptr.data() + own.first,
-                           {.indices = &halo.indices,
-                            .edge_ids = sizes.edge_ids ? &halo.edge_ids : nullptr,
-                            .weights = sizes.weights ? &halo.weights : nullptr});
-    task.regions.original_ids.visit([&](auto* ids) {
+    loader.read_lists(wanted, halo.indptr.data() + own.first,
+                      {.indices = &halo.indices,
+                       .edge_ids = sizes.edge_ids ? &halo.edge_ids : nullptr,
+                       .weights = sizes.weights ? &halo.weights : nullptr});
+    regions.original_ids.visit([&](auto* ids) {
       for (Count i = own.first; i < own.end(); ++i)
         ids[sizes.num_nodes + i] = ids[lists[static_cast<std::size_t>(i)]];
     });
     halo.lists.index = NodeIndex(lists, sizes.num_nodes);
   });
-  IdSpan original_ids = task.regions.original_ids.view();
+  IdSpan original_ids = regions.original_ids.view();
   halo.lists.view = {{.device = {},
                       .num_nodes = sizes.num_nodes,
                       .first_node = sizes.num_nodes,

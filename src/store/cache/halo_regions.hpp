@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "cache/halo_choice.hpp"
 #include "graph_regions.hpp"
+#include "load/part_loader.hpp"
 #include "strata/store/halo_lists.hpp"
+#include "strata/store/open_graph.hpp"
 
 namespace strata::store {
 
@@ -17,6 +18,7 @@ struct HaloRegions {
 
 /// Reads the lists of `nodes`, and takes its `indptr`. Collective over the machine; throws on all of its
 /// ranks alike. REQUIRES: there are lists, and regions have an alias for each node.
-HaloRegions read_halo(const HaloTask& task, HaloNodes& nodes);
+HaloRegions read_halo(const comm::Machine& machine, const GraphRegions& regions, PartLoader& loader,
+                      HaloNodes& nodes);
 
 }  // namespace strata::store

@@ -2,11 +2,13 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <optional>
+#include <memory>
+#include <utility>
 
 #include "machine_graph_state.hpp"
 #include "strata/comm/resources.hpp"
 #include "strata/graph/synthetic.hpp"
+#include "strata/store/open_graph.hpp"
 #include "strata/tensor/gpu_map.hpp"
 #include "strata/util/format.hpp"
 #include "strata/util/log.hpp"
@@ -39,8 +41,7 @@ graph::Manifest outline_of(const graph::SyntheticSpec& spec) {
   return manifest;
 }
 
-void log_time(const comm::Machine& machine, const MachineGraph& generated, Clock::time_point start) {
-  const graph::Manifest& manifest = generated.manifest();
+void log_time(const comm::Machine& machine, const graph::Manifest& manifest, Clock::time_point start) {
   if (machine.rank() > 0) return;
   spdlog::info("{} of {} nodes and {} edges generated in {}", manifest.name,
                format_count(manifest.book.num_nodes()), format_count(manifest.num_edges),
@@ -49,22 +50,22 @@ void log_time(const comm::Machine& machine, const MachineGraph& generated, Clock
 
 }  // namespace
 
-MachineGraph MachineGraph::generate(const graph::SyntheticSpec& spec, const graph::ReadOptions& read,
-                                    const comm::Machine& machine, const LoadOptions& load,
-                                    [[maybe_unused]] ThreadPool& pool) {
+OpenGraph OpenGraph::generate(const graph::SyntheticSpec& spec, const graph::ReadOptions& read,
+                              const comm::Machine& machine, const LoadOptions& options,
+                              [[maybe_unused]] std::int64_t gpu_bytes, [[maybe_unused]] ThreadPool& pool) {
   const auto start = Clock::now();
-  check_edge_weights(outline_of(spec), load);
-  std::optional<MachineGraph> generated;
+  check_edge_weights(outline_of(spec), options);
 #if STRATA_WITH_CUDA
-  if (tensor::gpus_of(machine).size() > 0 && load.feature_format == FeatureFormat::stored) {
-    auto state = std::make_unique<State>();
-    generate_on_gpus({.spec = spec, .read = read, .load = load, .machine = machine, .pool = pool}, *state);
-    generated = MachineGraph(std::move(state));
+  if (tensor::gpus_of(machine).size() > 0 && options.feature_format == plan::FeatureFormat::stored) {
+    auto made = generate_on_gpus(
+        {.spec = spec, .read = read, .load = options, .machine = machine, .pool = pool}, gpu_bytes);
+    log_time(machine, made->state().manifest, start);
+    return OpenGraph(std::move(made));
   }
 #endif
-  if (!generated) generated = from_graph(generate_on_first_rank(spec, read, machine), machine, load);
-  log_time(machine, *generated, start);
-  return std::move(*generated);
+  OpenGraph generated = of_graph(generate_on_first_rank(spec, read, machine), machine, options);
+  log_time(machine, generated.manifest(), start);
+  return generated;
 }
 
 }  // namespace strata::store

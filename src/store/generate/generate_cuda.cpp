@@ -37,8 +37,9 @@ graph::Manifest manifest_of(const GenerateTask& task) {
 
 /// Throws OutOfMemory unless the host has room for the result, the marks of the splits, and the offsets of
 /// lists before cleaning. graph::generate() checks its own needs.
-void check_host_room(const GenerateTask& task, const graph::Manifest& most) {
-  const std::int64_t least = least_host_bytes(WholeGraph::of(most, task.load), task.machine, task.load);
+void check_host_room(const GenerateTask& task, const graph::Manifest& most, std::int64_t gpu_bytes) {
+  const std::int64_t least = plan::least_host_bytes(
+      whole_sizes(most, task.load), whole_features(most, task.load.feature_format), gpu_bytes);
   const double lists = task.spec.kind == Kind::lognormal ? static_cast<double>(sizeof(Count)) : 0;
   task.machine.together([&] {
     graph::check_room(task.spec,
@@ -46,50 +47,53 @@ void check_host_room(const GenerateTask& task, const graph::Manifest& most) {
   });
 }
 
-/// The structure comes from the CPU of the first rank.
-void generate_structure_on_cpu(const GenerateTask& task, GraphState& state) {
-  std::unique_ptr<graph::Graph> graph;
-  task.machine.together([&] {
-    if (task.machine.rank() > 0) return;
-    graph::SyntheticSpec structure = task.spec;
-    structure.features = 0;
-    ThreadPool all_cores(task.read.num_threads > 0 ? task.read.num_threads
-                                                   : comm::resources_of(task.machine).cores_alone);
-    graph = std::make_unique<graph::Graph>(graph::generate(structure, task.read, all_cores));
-    if (task.spec.features > 0) {
-      graph->features = {.rows = task.spec.nodes,
-                         .cols = task.spec.features,
-                         .dtype = feature_type(task),
-                         .data = nullptr,
-                         .keep_alive = nullptr};
+/// GPUs make the features, and for kind=lognormal the structure, too.
+class GeneratedSource : public WholeSource {
+ public:
+  GeneratedSource(const GenerateTask& task, std::int64_t gpu_bytes)
+      : WholeSource(task.machine, task.load), task_(task) {
+    state_->manifest = manifest_of(task_);
+    check_host_room(task_, state_->manifest, gpu_bytes);
+    if (task_.spec.kind == Kind::lognormal) {
+      generate_lognormal(task_, *state_);
+      complete();
+    } else {
+      generate_structure_on_cpu();
     }
-  });
-  take_graph(
-      graph.get(), task.machine, task.load,
-      [&](tensor::ChunkTensor& features, const GraphRegions& regions) {
-        generate_features(task, regions.labels.data(), features);
-      },
-      state);
-}
+  }
 
-void generate_all_on_gpus(const GenerateTask& task, GraphState& state) {
-  generate_lognormal(task, state);
-  place_whole_graph(
-      WholeGraph::of(state.manifest, task.load), task.machine, task.load,
-      [&](tensor::ChunkTensor& features, const GraphRegions& regions) {
-        generate_features(task, regions.labels.data(), features);
-      },
-      state);
-}
+  void fill() override { generate_features(task_, state_->regions->labels.data(), *state_->features); }
+
+ private:
+  /// The structure comes from the CPU of the first rank.
+  void generate_structure_on_cpu() {
+    std::unique_ptr<graph::Graph> graph;
+    machine_.together([&] {
+      if (machine_.rank() > 0) return;
+      graph::SyntheticSpec structure = task_.spec;
+      structure.features = 0;
+      ThreadPool all_cores(task_.read.num_threads > 0 ? task_.read.num_threads
+                                                      : comm::resources_of(machine_).cores_alone);
+      graph = std::make_unique<graph::Graph>(graph::generate(structure, task_.read, all_cores));
+      if (task_.spec.features > 0) {
+        graph->features = {.rows = task_.spec.nodes,
+                           .cols = task_.spec.features,
+                           .dtype = feature_type(task_),
+                           .data = nullptr,
+                           .keep_alive = nullptr};
+      }
+    });
+    take(graph.get());
+  }
+
+  GenerateTask task_;
+};
 
 }  // namespace
 
-void generate_on_gpus(const GenerateTask& task, GraphState& state) {
+std::unique_ptr<GraphSource> generate_on_gpus(const GenerateTask& task, std::int64_t gpu_bytes) {
   graph::check_direction(task.spec, task.read);
-  state.manifest = manifest_of(task);
-  check_host_room(task, state.manifest);
-  if (task.spec.kind == Kind::lognormal) return generate_all_on_gpus(task, state);
-  generate_structure_on_cpu(task, state);
+  return std::make_unique<GeneratedSource>(task, gpu_bytes);
 }
 
 }  // namespace strata::store

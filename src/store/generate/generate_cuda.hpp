@@ -6,17 +6,17 @@
 
 namespace strata::store {
 
-/// What MachineGraph::generate was asked for; a view.
+/// What OpenGraph::generate was asked for.
 struct GenerateTask {
-  const graph::SyntheticSpec& spec;
-  const graph::ReadOptions& read;
-  const LoadOptions& load;
+  graph::SyntheticSpec spec;
+  graph::ReadOptions read;
+  LoadOptions load;
   const comm::Machine& machine;
   ThreadPool& pool;
 };
 
-/// MachineGraph::generate on a machine whose ranks all have a GPU. Collective over it.
-void generate_on_gpus(const GenerateTask& task, GraphState& state);
+/// OpenGraph::generate on a machine whose ranks all have a GPU. Collective over it.
+std::unique_ptr<GraphSource> generate_on_gpus(const GenerateTask& task, std::int64_t gpu_bytes);
 
 /// Makes a graph of kind=lognormal without its features. Completes state.manifest, which lacks the number of
 /// edges and whether the graph is undirected, and makes the regions. Collective over the machine.

@@ -9,12 +9,12 @@
 
 #include "generate/generate_cuda.hpp"
 #include "generate/generate_kernels.hpp"
-#include "graph_tensor.hpp"
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/copy.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/cuda/stream.hpp"
 #include "strata/graph/synthetic_pieces.hpp"
+#include "strata/plan/graph_shape.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/shares.hpp"
 
@@ -161,7 +161,7 @@ std::optional<HostArray<Count>> cleaned_offsets(const GenerateTask& task, ListMa
   task.machine.communicator().all_reduce(std::span(&dropped, 1));
   if (dropped == 0) return {};
   const Count nodes = task.spec.nodes;
-  auto offsets = HostArray<Count>::create(task.machine, nodes + 1, name_of(GraphTensor::indptr));
+  auto offsets = HostArray<Count>::create(task.machine, nodes + 1, name_of(plan::GraphTensor::indptr));
   task.machine.together([&] { lists.count_kept(offsets.data()); });
   graph::offsets_of_counts(node_share(task.machine, nodes), offsets.data(), task.pool);
   task.machine.barrier();
@@ -238,7 +238,7 @@ bool agree_on_symmetry(const GenerateTask& task, const GraphView& graph) {
 void generate_lognormal(const GenerateTask& task, GraphState& state) {
   const comm::Machine& machine = task.machine;
   const Count nodes = task.spec.nodes;
-  auto offsets = HostArray<Count>::create(machine, nodes + 1, name_of(GraphTensor::indptr));
+  auto offsets = HostArray<Count>::create(machine, nodes + 1, name_of(plan::GraphTensor::indptr));
   graph::lognormal_indptr(task.spec, node_share(machine, nodes), offsets.data(), task.pool);
   machine.barrier();
   std::optional<ListMaker> lists;
@@ -248,7 +248,7 @@ void generate_lognormal(const GenerateTask& task, GraphState& state) {
   state.manifest.num_edges = indptr.data()[nodes];
   if (task.load.edge_ids && state.manifest.num_edges > 0)
     throw InputError(fmt::format("the graph \"{}\" has no edge ids", state.manifest.name));
-  const RegionSizes sizes = WholeGraph::of(state.manifest, task.load).sizes;
+  const plan::RegionSizes sizes = whole_sizes(state.manifest, task.load);
   state.regions.emplace(GraphRegions::create(machine, sizes, std::move(indptr)));
   const GraphRegions& regions = *state.regions;
   machine.together([&] {

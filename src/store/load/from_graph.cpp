@@ -12,9 +12,8 @@
 
 #include "load/feature_rows.hpp"
 #include "load/loop_degrees.hpp"
-#include "placement/plan_placement.hpp"
+#include "load/train_edges.hpp"
 #include "strata/comm/resources.hpp"
-#include "strata/tensor/gpu_map.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
 
@@ -112,7 +111,7 @@ graph::Manifest share_manifest(const graph::Graph* graph, const comm::Communicat
 }
 
 void move_in(graph::Graph& graph, const GraphRegions& regions) {
-  const RegionSizes& sizes = regions.sizes;
+  const plan::RegionSizes& sizes = regions.sizes;
   if (sizes.in_degrees) {
     for (Count v = 0; v < sizes.num_nodes; ++v) {
       const auto i = static_cast<std::size_t>(v);
@@ -150,79 +149,82 @@ FeatureSource source_of(const graph::Graph* graph) {
 
 }  // namespace
 
-WholeGraph WholeGraph::of(const graph::Manifest& manifest, const LoadOptions& options) {
+plan::RegionSizes whole_sizes(const graph::Manifest& manifest, const LoadOptions& options) {
   const Count num_nodes = manifest.book.num_nodes();
-  FeatureShape features = shape_in_memory(manifest, options.feature_format);
-  features.part_rows = {num_nodes};
-  return {.sizes = {.num_nodes = num_nodes,
-                    .first_node = 0,
-                    .num_local = num_nodes,
-                    .local_edges = manifest.num_edges,
-                    .num_train = manifest.num_train,
-                    .local_valid = manifest.num_valid,
-                    .local_test = manifest.num_test,
-                    .edge_ids = options.edge_ids,
-                    .weights = options.edge_weights,
-                    .in_degrees = options.in_degrees,
-                    .label_words = manifest.has_labels ? manifest.label_words() : 0},
-          .features = std::move(features)};
+  return {.num_nodes = num_nodes,
+          .first_node = 0,
+          .num_local = num_nodes,
+          .local_edges = manifest.num_edges,
+          .num_train = manifest.num_train,
+          .local_valid = manifest.num_valid,
+          .local_test = manifest.num_test,
+          .edge_ids = options.edge_ids,
+          .weights = options.edge_weights,
+          .in_degrees = options.in_degrees,
+          .label_words = manifest.has_labels ? manifest.label_words() : 0};
 }
 
-std::int64_t least_host_bytes(const WholeGraph& graph, const comm::Machine& machine,
-                              const LoadOptions& options) {
-  return least_host_bytes(
-      graph.sizes, graph.features,
-      tensor::gpu_budget(machine, options.gpu_budget_bytes) * tensor::gpus_of(machine).size());
+plan::FeatureShape whole_features(const graph::Manifest& manifest, plan::FeatureFormat format) {
+  plan::FeatureShape features = plan::shape_in_memory(manifest, format);
+  features.part_rows = {manifest.book.num_nodes()};
+  return features;
 }
 
-void place_whole_graph(const WholeGraph& graph, const comm::Machine& machine, const LoadOptions& options,
-                       const FeatureFiller& fill, GraphState& state) {
-  state.machine_offsets = {0, graph.sizes.num_nodes};
-  if (graph.sizes.in_degrees && !options.degrees_of_loops)
-    leave_loops_out(*state.regions, machine, machine.communicator());
-  if (options.train_edges_only) {
-    state.whole.emplace(keep_train_edges(*state.regions, machine));
-    count_train_degrees(*state.regions, machine, machine.communicator(), options.degrees_of_loops);
-  }
-  GraphPlacement placement =
-      plan_placement(machine, *state.regions,
-                     {.features = graph.features,
-                      .options = options,
-                      .gpu_bytes = tensor::gpu_budget(machine, options.gpu_budget_bytes),
-                      .list_parts = {graph.sizes.num_nodes}});
-  state.make_features(machine, placement, options);
-  fill(*state.features, *state.regions);
-  state.place(machine, placement);
-}
+WholeSource::WholeSource(const comm::Machine& machine, const LoadOptions& options)
+    : GraphSource(machine, options) {}
 
-void take_graph(graph::Graph* graph, const comm::Machine& machine, const LoadOptions& options,
-                const FeatureFiller& fill, GraphState& state) {
-  machine.together([&] { check_graph(graph, machine, options); });
-  state.manifest = share_manifest(graph, machine.communicator());
-  check_edge_weights(state.manifest, options);
-  const WholeGraph whole = WholeGraph::of(state.manifest, options);
-  state.regions.emplace(GraphRegions::create(machine, whole.sizes));
-  machine.together([&] {
-    if (graph) move_in(*graph, *state.regions);
+void WholeSource::take(graph::Graph* graph) {
+  machine_.together([&] { check_graph(graph, machine_, options_); });
+  state_->manifest = share_manifest(graph, machine_.communicator());
+  check_edge_weights(state_->manifest, options_);
+  state_->regions.emplace(GraphRegions::create(machine_, whole_sizes(state_->manifest, options_)));
+  machine_.together([&] {
+    if (graph) move_in(*graph, *state_->regions);
   });
-  place_whole_graph(whole, machine, options, fill, state);
+  complete();
 }
 
-MachineGraph MachineGraph::from_graph(std::unique_ptr<graph::Graph> graph, const comm::Machine& machine,
-                                      const LoadOptions& options) {
-  auto state = std::make_unique<State>();
-  const auto fill = [&](tensor::ChunkTensor& features, const GraphRegions&) {
-    const tensor::TensorSpec& spec = features.spec();
-    ProgressBar progress("place features", spec.rows * state->manifest.feature_row_bytes(), "B",
-                         graph != nullptr);
-    ThreadPool pool(graph != nullptr ? comm::resources_of(machine).cores_alone : 1);
+void WholeSource::complete() {
+  features_ = whole_features(state_->manifest, options_.feature_format);
+  const Count num_nodes = state_->manifest.book.num_nodes();
+  list_parts_ = {num_nodes};
+  state_->machine_offsets = {0, num_nodes};
+  if (options_.in_degrees && !options_.degrees_of_loops)
+    leave_loops_out(*state_->regions, machine_, machine_.communicator());
+  if (!options_.train_edges_only) return;
+  state_->whole.emplace(keep_train_edges(*state_->regions, machine_));
+  count_train_degrees(*state_->regions, machine_, machine_.communicator(), options_.degrees_of_loops);
+}
+
+namespace {
+
+class MemorySource : public WholeSource {
+ public:
+  MemorySource(std::unique_ptr<graph::Graph> graph, const comm::Machine& machine, const LoadOptions& options)
+      : WholeSource(machine, options), graph_(std::move(graph)) {
+    take(graph_.get());
+  }
+
+  void fill() override {
+    const tensor::TensorSpec& spec = state_->features->spec();
+    ProgressBar progress("place features", spec.rows * state_->manifest.feature_row_bytes(), "B",
+                         graph_ != nullptr);
+    ThreadPool pool(graph_ != nullptr ? comm::resources_of(machine_).cores_alone : 1);
     fill_features(
-        machine, features,
-        {source_of(graph.get()), {type_of_rows(state->manifest), options.row_normalize}, progress, pool});
-    graph.reset();
-  };
-  take_graph(graph.get(), machine, options, fill, *state);
-  return MachineGraph(std::move(state));
+        machine_, *state_->features,
+        {source_of(graph_.get()), {type_of_rows(state_->manifest), options_.row_normalize}, progress, pool});
+    graph_.reset();
+  }
+
+ private:
+  std::unique_ptr<graph::Graph> graph_;
+};
+
+}  // namespace
+
+OpenGraph OpenGraph::of_graph(std::unique_ptr<graph::Graph> graph, const comm::Machine& machine,
+                              const LoadOptions& options) {
+  return OpenGraph(std::make_unique<MemorySource>(std::move(graph), machine, options));
 }
 
 }  // namespace strata::store

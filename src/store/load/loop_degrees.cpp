@@ -45,7 +45,7 @@ std::vector<Looped> find_loops(const GraphRegions& regions, Range nodes, ThreadP
 /// Tells all machines of the loops that others found, and takes them out of the degrees here.
 void exchange(const std::vector<Looped>& mine, const GraphRegions& regions, const comm::Machine& machine,
               const comm::Communicator& world) {
-  const RegionSizes& sizes = regions.sizes;
+  const plan::RegionSizes& sizes = regions.sizes;
   const bool writes = machine.rank() == 0;
   const auto take = [&](NodeId node, std::int64_t loops) {
     const bool own = node >= sizes.first_node && node < sizes.first_node + sizes.num_local;
@@ -76,7 +76,7 @@ void exchange(const std::vector<Looped>& mine, const GraphRegions& regions, cons
 
 void leave_loops_out(const GraphRegions& regions, const comm::Machine& machine,
                      const comm::Communicator& world) {
-  const RegionSizes& sizes = regions.sizes;
+  const plan::RegionSizes& sizes = regions.sizes;
   ThreadPool pool(comm::resources_of(machine).cores);
   const Range nodes = share_of({sizes.first_list(), sizes.num_lists()}, machine.rank(), machine.size());
   const std::vector<Looped> mine = find_loops(regions, nodes, pool);

@@ -10,6 +10,7 @@
 #include "graph_regions.hpp"
 #include "load/feature_rows.hpp"
 #include "strata/graph/part_file.hpp"
+#include "strata/store/load_options.hpp"
 #include "strata/util/progress.hpp"
 #include "strata/util/shares.hpp"
 #include "strata/util/thread_pool.hpp"

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "graph_tensor.hpp"
 #include "strata/comm/resources.hpp"
+#include "strata/plan/graph_shape.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/shares.hpp"
 #include "strata/util/thread_pool.hpp"
@@ -45,7 +45,7 @@ void visit_train_lists(const GraphRegions& regions, const std::vector<bool>& mar
 HostArray<Count> count_kept(const GraphRegions& regions, const std::vector<bool>& marks,
                             const comm::Machine& machine, ThreadPool& pool) {
   const Count lists = regions.sizes.num_lists();
-  auto indptr = HostArray<Count>::create(machine, lists + 1, name_of(GraphTensor::indptr));
+  auto indptr = HostArray<Count>::create(machine, lists + 1, name_of(plan::GraphTensor::indptr));
   machine.together([&] {
     if (machine.rank() == 0) std::ranges::fill(indptr.span(), Count{0});
   });
@@ -83,12 +83,13 @@ WholeLists keep_train_edges(GraphRegions& regions, const comm::Machine& machine)
   ThreadPool pool(comm::resources_of(machine).cores);
   const std::vector<bool> marks = marks_of(regions);
   HostArray<Count> indptr = count_kept(regions, marks, machine, pool);
-  RegionSizes& sizes = regions.sizes;
+  plan::RegionSizes& sizes = regions.sizes;
   const Count kept = indptr.data()[sizes.num_lists()];
-  HostIds indices = HostIds::create(machine, kept, sizes.wide_nodes(), name_of(GraphTensor::indices));
-  auto weights = HostArray<float>::create(machine, sizes.weights ? kept : 0, name_of(GraphTensor::weights));
+  HostIds indices = HostIds::create(machine, kept, sizes.wide_nodes(), name_of(plan::GraphTensor::indices));
+  auto weights =
+      HostArray<float>::create(machine, sizes.weights ? kept : 0, name_of(plan::GraphTensor::weights));
   auto in_degrees = HostArray<std::int32_t>::create(machine, sizes.in_degrees ? sizes.num_nodes : 0,
-                                                    name_of(GraphTensor::in_degrees));
+                                                    name_of(plan::GraphTensor::in_degrees));
   machine.together([&] {
     indices.visit([&](auto* out) {
       visit_train_lists(regions, marks, machine, pool,
@@ -112,7 +113,7 @@ WholeLists keep_train_edges(GraphRegions& regions, const comm::Machine& machine)
 
 void count_train_degrees(const GraphRegions& regions, const comm::Machine& machine,
                          const comm::Communicator& world, bool with_loops) {
-  const RegionSizes& sizes = regions.sizes;
+  const plan::RegionSizes& sizes = regions.sizes;
   if (!sizes.in_degrees) return;
   const std::span<const NodeId> train = regions.train.span();
   // Each rank counts for its share of its machine's own nodes, so that every node is counted once.

@@ -14,20 +14,17 @@ double seconds_per(double bytes, double bytes_per_second) {
   return bytes_per_second > 0 ? bytes / bytes_per_second : 0;
 }
 
-constexpr double kIndexBytes = 16;  // per node and rank: store::NodeIndex
-
 /// What is kept of the nodes, and what a batch reads of it.
 struct Wanted {
-  placement::Keepable kind{};
+  plan::Keepable kind{};
   double bytes = 0;    ///< of one
   double reads = 0;    ///< of all
   double seconds = 0;  ///< that asking for one takes
 };
 
 /// The hottest 2^-15 of the nodes, the further ones up to 2^-14, and so on.
-std::vector<placement::KeepGroup> groups_of(const BatchProfile& profile, double others,
-                                            const Wanted& wanted) {
-  std::vector<placement::KeepGroup> groups;
+std::vector<plan::KeepGroup> groups_of(const BatchProfile& profile, double others, const Wanted& wanted) {
+  std::vector<plan::KeepGroup> groups;
   double nodes = 0, share = 0;
   for (int level = BatchProfile::kLevels - 1; level >= 0; --level) {
     const double below = std::floor(std::ldexp(others, -level));
@@ -43,22 +40,18 @@ std::vector<placement::KeepGroup> groups_of(const BatchProfile& profile, double 
   return groups;
 }
 
-}  // namespace
-
-double kept_row_bytes(const TrainConfig& config, const graph::Manifest& manifest, int ranks) {
-  return static_cast<double>(store::feature_row_bytes(manifest, config.feature_format)) + kIndexBytes * ranks;
-}
-
 double mean_list_bytes(const graph::Manifest& manifest, int ranks) {
   const double degree =
       static_cast<double>(manifest.num_edges) / static_cast<double>(manifest.book.num_nodes());
-  constexpr double kOffset = sizeof(Count);
-  return kOffset + kIndexBytes * ranks + (1 + degree) * id_bytes(manifest);
+  const std::int64_t id = id_bytes(manifest);
+  return static_cast<double>(plan::kept_list_overhead(id, ranks)) + degree * static_cast<double>(id);
 }
 
+}  // namespace
+
 std::int64_t sent_row_bytes(const TrainConfig& config, const graph::Manifest& manifest) {
-  if (manifest.feature_code || config.feature_format != store::FeatureFormat::stored)
-    return store::feature_row_bytes(manifest, config.feature_format);
+  if (manifest.feature_code || config.feature_format != plan::FeatureFormat::stored)
+    return plan::feature_row_bytes(manifest, config.feature_format);
   const bool narrow = config.row_exchange_precision == RowPrecision::bf16;
   return manifest.feature_cols * static_cast<std::int64_t>(narrow ? sizeof(std::uint16_t) : sizeof(float));
 }
@@ -82,8 +75,8 @@ CacheRates estimated_cache_rates(const TrainConfig& config, const Cluster& clust
           .striped = cluster.gpus > 1};
 }
 
-store::ExchangeCosts exchange_costs(const TrainConfig& config, const graph::Manifest& manifest,
-                                    const CacheRates& rates) {
+plan::ExchangeCosts exchange_costs(const TrainConfig& config, const graph::Manifest& manifest,
+                                   const CacheRates& rates) {
   const double id = id_bytes(manifest), rows = rates.rows.bytes_per_second,
                lists = rates.lists.bytes_per_second;
   const auto row =
@@ -100,7 +93,7 @@ store::ExchangeCosts exchange_costs(const TrainConfig& config, const graph::Mani
           .striped = rates.striped};
 }
 
-store::HaloOffer offer_of(const ExpectedOffer& e) {
+plan::HaloOffer offer_of(const ExpectedOffer& e) {
   double visits = 0, picks = 0;
   for (std::size_t hop = 0; hop < e.profile.hops.size(); ++hop) {
     const BatchProfile::Hop& h = e.profile.hops[hop];
@@ -108,19 +101,21 @@ store::HaloOffer offer_of(const ExpectedOffer& e) {
     picks += e.costs.whole_fanouts ? h.remote_nodes * std::max(0, e.config.fanouts[hop]) : h.remote_picks;
   }
   const double mean_picks = picks / std::max(1.0, visits), rows = e.profile.remote_inputs;
-  return {.rows = rows,
-          .visits = visits,
-          .mean_picks = mean_picks,
-          .row_groups = groups_of(e.profile, e.others,
-                                  {.kind = placement::Keepable::other_rows,
-                                   .bytes = kept_row_bytes(e.config, e.manifest, e.ranks),
-                                   .reads = rows,
-                                   .seconds = e.costs.row_seconds}),
-          .list_groups = groups_of(e.profile, e.others,
-                                   {.kind = placement::Keepable::other_lists,
-                                    .bytes = mean_list_bytes(e.manifest, e.ranks),
-                                    .reads = visits,
-                                    .seconds = e.costs.list_seconds + mean_picks * e.costs.pick_seconds})};
+  return {
+      .rows = rows,
+      .visits = visits,
+      .mean_picks = mean_picks,
+      .row_groups = groups_of(e.profile, e.others,
+                              {.kind = plan::Keepable::other_rows,
+                               .bytes = static_cast<double>(plan::kept_row_bytes(
+                                   plan::feature_row_bytes(e.manifest, e.config.feature_format), e.ranks)),
+                               .reads = rows,
+                               .seconds = e.costs.row_seconds}),
+      .list_groups = groups_of(e.profile, e.others,
+                               {.kind = plan::Keepable::other_lists,
+                                .bytes = mean_list_bytes(e.manifest, e.ranks),
+                                .reads = visits,
+                                .seconds = e.costs.list_seconds + mean_picks * e.costs.pick_seconds})};
 }
 
 }  // namespace strata::train

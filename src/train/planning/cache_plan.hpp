@@ -5,7 +5,7 @@
 #include "planning/batch_profile.hpp"
 #include "planning/cluster.hpp"
 #include "strata/graph/part_file.hpp"
-#include "strata/store/halo_plan.hpp"
+#include "strata/plan/halo_plan.hpp"
 #include "strata/train/config.hpp"
 
 /// What deciding about other machines' nodes takes: costs of asking, from rates that a run measures and a
@@ -27,30 +27,25 @@ struct CacheRates {
   /// Useful bytes per second of kept rows, on GPUs of the machine and in its host memory. 0 on CPUs: rows
   /// that are not kept are read in another machine's memory instead, and this one reads as many for others.
   double near = 0, far = 0;
-  double host_list_seconds = 0;  ///< as store::ExchangeCosts
+  double host_list_seconds = 0;  ///< as plan::ExchangeCosts
   bool striped = false;
 };
 
 /// Those of the cluster's link, of a GPU such as an H200, and of one CPU core.
 CacheRates estimated_cache_rates(const TrainConfig& config, const Cluster& cluster);
 
-store::ExchangeCosts exchange_costs(const TrainConfig& config, const graph::Manifest& manifest,
-                                    const CacheRates& rates);
-
-/// Of a row, and of a list of mean length: with their places, original ids, and entries of the index of each
-/// rank of a machine.
-double kept_row_bytes(const TrainConfig& config, const graph::Manifest& manifest, int ranks);
-double mean_list_bytes(const graph::Manifest& manifest, int ranks);
+plan::ExchangeCosts exchange_costs(const TrainConfig& config, const graph::Manifest& manifest,
+                                   const CacheRates& rates);
 
 /// What the profile's batches read of `others` nodes of other machines, by how hot these are in their parts.
 struct ExpectedOffer {
   const TrainConfig& config;
   const graph::Manifest& manifest;
   const BatchProfile& profile;
-  const store::ExchangeCosts& costs;
+  const plan::ExchangeCosts& costs;
   double others = 0;
   int ranks = 1;  ///< of a machine
 };
-store::HaloOffer offer_of(const ExpectedOffer& expected);
+plan::HaloOffer offer_of(const ExpectedOffer& expected);
 
 }  // namespace strata::train

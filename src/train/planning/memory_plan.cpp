@@ -9,7 +9,7 @@
 #include "planning/model_work.hpp"
 #include "strata/batches/pipeline.hpp"
 #include "strata/graph/manifest_file.hpp"
-#include "strata/placement/placement_request.hpp"
+#include "strata/plan/placement_request.hpp"
 
 namespace strata::train {
 namespace {
@@ -44,7 +44,7 @@ Largest largest_machine(const graph::Manifest& manifest, int machines, std::int6
   return largest;
 }
 
-/// As store::RegionSizes::bytes().
+/// As plan::RegionSizes::bytes().
 std::int64_t structure_bytes(const TrainConfig& config, const graph::Manifest& manifest,
                              const Largest& largest, int machines, bool replicated) {
   const Count nodes = manifest.book.num_nodes(), width = id_bytes(manifest);
@@ -66,12 +66,11 @@ std::int64_t structure_bytes(const TrainConfig& config, const graph::Manifest& m
 }
 
 /// Rates of a GPU such as an H200, measured: benchmarks/gather.
-constexpr placement::PathRates kRowRates{
-    .local = 1.95e12, .peer = 4.3e11, .host = 4.9e10, .host_start = 5e-6};
-constexpr placement::PathRates kEntryRates{.local = 1e11, .peer = 0, .host = 1e9, .host_start = 5e-6};
+constexpr tensor::PathRates kRowRates{.local = 1.95e12, .peer = 4.3e11, .host = 4.9e10, .host_start = 5e-6};
+constexpr tensor::PathRates kEntryRates{.local = 1e11, .peer = 0, .host = 1e9, .host_start = 5e-6};
 
-placement::HeatCurve curve_of(Count rows, double accesses, const BatchProfile& profile) {
-  placement::HeatCurve curve;
+plan::HeatCurve curve_of(Count rows, double accesses, const BatchProfile& profile) {
+  plan::HeatCurve curve;
   for (int level = BatchProfile::kLevels - 1; level >= 0; --level) {
     const Count below = rows >> level;
     if (below <= (curve.points.empty() ? 0 : curve.points.back().rows)) continue;
@@ -81,15 +80,15 @@ placement::HeatCurve curve_of(Count rows, double accesses, const BatchProfile& p
 }
 
 /// This machine's own rows and lists, which compete with the cache for the memory of GPUs.
-std::vector<placement::KeepGroup> own_groups(const BatchProfile& profile, const Largest& largest, Count edges,
-                                             std::int64_t id_bytes, const store::HaloBudget& budget,
-                                             const store::ExchangeCosts& costs) {
-  using placement::Keepable;
-  std::vector<placement::KeepGroup> groups;
+std::vector<plan::KeepGroup> own_groups(const BatchProfile& profile, const Largest& largest, Count edges,
+                                        std::int64_t id_bytes, const plan::HaloBudget& budget,
+                                        const plan::ExchangeCosts& costs) {
+  using plan::Keepable;
+  std::vector<plan::KeepGroup> groups;
   const int stripes = costs.striped ? budget.num_gpus : 1;
   const double a_row = static_cast<double>(budget.row_bytes) * (1 / costs.far - 1 / costs.near);
-  placement::HeatCurve::Point before;
-  for (const placement::HeatCurve::Point& point : curve_of(largest.nodes, profile.inputs, profile).points) {
+  plan::HeatCurve::Point before;
+  for (const plan::HeatCurve::Point& point : curve_of(largest.nodes, profile.inputs, profile).points) {
     const Count rows = point.rows - before.rows;
     groups.push_back({.kind = Keepable::own_rows,
                       .count = rows,
@@ -108,36 +107,35 @@ std::vector<placement::KeepGroup> own_groups(const BatchProfile& profile, const 
 
 double share_of(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
-/// As store::MachineGraph::load() does. A person's size is kept to; an automatic one is what pays of a tenth
+/// As batches::load_parts() does. A person's size is kept to; an automatic one is what pays of a tenth
 /// of the free memory.
 void plan_cache(const TrainConfig& config, const graph::Manifest& manifest, const Cluster& cluster,
                 const BatchProfile& profile, const CacheRates& rates, const Largest& largest,
                 std::int64_t row_bytes, MemoryPlan& plan) {
   if (cluster.machines == 1) return;
   const std::int64_t free = cluster.host_memory - plan.host_bytes();
-  const bool automatic = config.halo_cache_bytes == store::LoadOptions::kAutomatic;
-  const store::HaloBudget budget{
-      .bytes = automatic ? std::max<std::int64_t>(0, free / 10) : config.halo_cache_bytes,
-      .lists = !plan.replicated && !config.inductive,
-      .row_bytes = row_bytes,
-      .gpu_bytes = plan.gpu_budget_bytes,
-      .num_gpus = cluster.gpus};
-  const store::ExchangeCosts costs = exchange_costs(config, manifest, rates);
-  store::HaloOffer offer = offer_of({.config = config,
-                                     .manifest = manifest,
-                                     .profile = profile,
-                                     .costs = costs,
-                                     .others = static_cast<double>(manifest.book.num_nodes() - largest.nodes),
-                                     .ranks = cluster.ranks_per_machine()});
+  const bool automatic = config.halo_cache_bytes == plan::kAutomatic;
+  const plan::HaloBudget budget{.bytes = plan::halo_bytes(config.halo_cache_bytes, free),
+                                .lists = !plan.replicated && !config.inductive,
+                                .row_bytes = row_bytes,
+                                .gpu_bytes = plan.gpu_budget_bytes,
+                                .num_gpus = cluster.gpus};
+  const plan::ExchangeCosts costs = exchange_costs(config, manifest, rates);
+  plan::HaloOffer offer = offer_of({.config = config,
+                                    .manifest = manifest,
+                                    .profile = profile,
+                                    .costs = costs,
+                                    .others = static_cast<double>(manifest.book.num_nodes() - largest.nodes),
+                                    .ranks = cluster.ranks_per_machine()});
   if (cluster.has_gpus())
     offer.own_groups = own_groups(profile, largest, largest.edges, id_bytes(manifest), budget, costs);
-  store::HaloAmounts amounts;
+  plan::HaloAmounts amounts;
   if (automatic) {
-    store::HaloPlan what_pays = store::plan_what_pays(offer, budget, costs, [](std::span<double>) {});
+    plan::HaloPlan what_pays = plan::plan_what_pays(offer, budget, costs, [](std::span<double>) {});
     amounts = what_pays.amounts;
     plan.caches = std::move(what_pays.decisions);
   } else {
-    amounts = store::fill_budget(offer, budget, costs);
+    amounts = plan::fill_budget(offer, budget, costs);
   }
   plan.cached_rows = share_of(amounts.rows.answered, offer.rows);
   plan.cached_lists = share_of(amounts.lists.answered, offer.visits);
@@ -162,7 +160,7 @@ void plan_gpus(const TrainConfig& config, const graph::Manifest& manifest, const
                                   : std::max<std::int64_t>(0, usable - plan.gpu_training_bytes);
   plan.gpu_budget_bytes = budget;
   plan.fits_gpu = plan.gpu_training_bytes <= usable;
-  placement::TensorDemand features{.name = "features", .row_bytes = row_bytes, .rates = kRowRates};
+  plan::TensorDemand features{.name = "features", .row_bytes = row_bytes, .rates = kRowRates};
   for (const Count rows : largest.part_nodes) {
     const double share = static_cast<double>(rows) / static_cast<double>(largest.nodes);
     features.segments.push_back(curve_of(rows, profile.inputs * share, profile));
@@ -170,15 +168,15 @@ void plan_gpus(const TrainConfig& config, const graph::Manifest& manifest, const
   double picks = 0;
   for (const BatchProfile::Hop& hop : profile.hops) picks += hop.picks;
   const Count edges = plan.replicated ? manifest.num_edges : largest.edges;
-  placement::TensorDemand indices{.name = "indices",
-                                  .row_bytes = id_bytes(manifest),
-                                  .segments = {placement::HeatCurve::flat(edges, picks)},
-                                  .rates = kEntryRates,
-                                  .whole = true};
-  std::vector<placement::TensorDemand> demands{std::move(features), std::move(indices)};
-  const placement::PlanLimits limits{.gpu_bytes = budget, .num_gpus = cluster.gpus};
-  placement::fix_placements(placement::parse_placement(config.placement), limits, demands);
-  plan.placement = placement::plan_tensors(demands, limits);
+  plan::TensorDemand indices{.name = "indices",
+                             .row_bytes = id_bytes(manifest),
+                             .segments = {plan::HeatCurve::flat(edges, picks)},
+                             .rates = kEntryRates,
+                             .whole = true};
+  std::vector<plan::TensorDemand> demands{std::move(features), std::move(indices)};
+  const plan::PlanLimits limits{.gpu_bytes = budget, .num_gpus = cluster.gpus};
+  plan::fix_placements(plan::parse_placement(config.placement), limits, demands);
+  plan.placement = plan::plan_tensors(demands, limits);
   plan.gpu_graph_bytes = plan.placement.gpu_bytes;
 }
 
@@ -223,22 +221,20 @@ MemoryPlan plan_memory(const TrainConfig& config, const graph::Manifest& manifes
 
 MemoryPlan plan_memory(const TrainConfig& config, const graph::Manifest& manifest, const Cluster& cluster,
                        const BatchProfile& profile, const CacheRates& rates) {
-  const std::int64_t row_bytes = store::feature_row_bytes(manifest, config.feature_format);
+  const std::int64_t row_bytes = plan::feature_row_bytes(manifest, config.feature_format);
   const Largest largest = largest_machine(manifest, cluster.machines, row_bytes);
   MemoryPlan plan;
   plan.feature_bytes = largest.nodes * row_bytes;
-  if (cluster.machines > 1 && config.replicate_graph != store::Replication::off) {
+  if (cluster.machines > 1 && config.replicate_graph != plan::Replication::off) {
     const std::int64_t whole = structure_bytes(config, manifest, largest, cluster.machines, true);
-    constexpr double kLeft = 0.2;  // of the memory, which automatic replication leaves free
-    const auto most = static_cast<double>(cluster.host_memory) * (1 - kLeft);
-    plan.replicated = config.replicate_graph == store::Replication::on ||
-                      static_cast<double>(whole + plan.feature_bytes) <= most;
+    plan.replicated = config.replicate_graph == plan::Replication::on ||
+                      plan::leaves_enough(whole + plan.feature_bytes, cluster.host_memory);
   }
   plan.structure_bytes = structure_bytes(config, manifest, largest, cluster.machines, plan.replicated);
   if (cluster.has_gpus()) {
     plan_gpus(config, manifest, cluster, profile, largest, row_bytes, plan);
     plan.feature_bytes = 0;
-    for (const placement::StratumEstimate& stratum : plan.placement.tensors.front().strata)
+    for (const plan::StratumEstimate& stratum : plan.placement.tensors.front().strata)
       if (stratum.stratum == tensor::Stratum::host) plan.feature_bytes = stratum.rows * row_bytes;
   } else {
     plan.training_bytes = cluster.ranks * training_host_bytes(config, manifest, profile);

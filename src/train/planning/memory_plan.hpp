@@ -8,7 +8,7 @@
 #include "planning/cache_plan.hpp"
 #include "planning/cluster.hpp"
 #include "strata/graph/part_file.hpp"
-#include "strata/placement/planner.hpp"
+#include "strata/plan/planner.hpp"
 #include "strata/train/config.hpp"
 
 namespace strata::train {
@@ -37,8 +37,8 @@ struct MemoryPlan {
   bool replicated = false;                                   ///< the structure of the whole graph
   double cached_lists = 0, cached_rows = 0;  ///< share of remote lists and rows that the cache answers
   /// On several machines: of rows, then of lists; empty where a person gave the size, which is kept to.
-  std::vector<store::CacheDecision> caches;
-  placement::MachinePlan placement;  ///< of features and structure; empty on CPUs
+  std::vector<plan::CacheDecision> caches;
+  plan::MachinePlan placement;  ///< of features and structure; empty on CPUs
   bool fits_host = true, fits_gpu = true;
 };
 

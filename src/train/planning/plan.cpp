@@ -39,7 +39,7 @@ void estimate_seconds(const TrainConfig& config, const graph::Manifest& manifest
   for (const BatchProfile::Hop& hop : plan.profile.hops) picks += hop.picks;
   StepInputs& inputs = plan.inputs;
   inputs.sample_seconds = picks / speed.picks;
-  const auto row_bytes = static_cast<double>(store::feature_row_bytes(manifest, config.feature_format));
+  const auto row_bytes = static_cast<double>(plan::feature_row_bytes(manifest, config.feature_format));
   inputs.gather_seconds = plan.cluster.has_gpus() ? plan.memory.placement.seconds.batch()
                                                   : plan.profile.inputs * row_bytes / speed.row_bytes;
   inputs.compute_seconds =

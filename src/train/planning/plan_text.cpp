@@ -77,8 +77,8 @@ std::string memory_text(const StepPlan& plan) {
   text += host_text(plan);
   if (!plan.cluster.has_gpus()) return text;
   Table table({"rows of the largest machine", "where", "rows", "accesses"});
-  for (const placement::TensorPlan& tensor : m.placement.tensors)
-    for (const placement::StratumEstimate& stratum : tensor.strata)
+  for (const plan::TensorPlan& tensor : m.placement.tensors)
+    for (const plan::StratumEstimate& stratum : tensor.strata)
       table.row(
           {tensor.name, stratum_name(stratum.stratum), format_count(stratum.rows), percent(stratum.share)});
   return text + table.str();
@@ -103,10 +103,10 @@ std::string batch_text(const StepPlan& plan) {
 }
 
 std::string cache_text(const TrainConfig& config, const StepPlan& plan) {
-  if (config.halo_cache_bytes != store::LoadOptions::kAutomatic) return {};
+  if (config.halo_cache_bytes != plan::kAutomatic) return {};
   std::string text;
-  for (const store::CacheDecision& decision : plan.memory.caches)
-    text += "cache   " + wrapped(store::sentence(decision), 8, kColumns);
+  for (const plan::CacheDecision& decision : plan.memory.caches)
+    text += "cache   " + wrapped(plan::sentence(decision), 8, kColumns);
   return text;
 }
 
@@ -148,8 +148,8 @@ json plan_record(const TrainConfig& config, const StepPlan& plan) {
                     {"bytes", hop < plan.inputs.hops.size() ? plan.inputs.hops[hop].bytes : 0.0}});
   }
   json strata = json::array();
-  for (const placement::TensorPlan& tensor : plan.memory.placement.tensors)
-    for (const placement::StratumEstimate& stratum : tensor.strata)
+  for (const plan::TensorPlan& tensor : plan.memory.placement.tensors)
+    for (const plan::StratumEstimate& stratum : tensor.strata)
       strata.push_back({{"tensor", tensor.name},
                         {"stratum", stratum_name(stratum.stratum)},
                         {"rows", stratum.rows},

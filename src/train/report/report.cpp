@@ -49,7 +49,7 @@ std::string row_exchange_name(const RunFacts& facts) {
   return facts.row_exchange ? std::string(enum_name(*facts.row_exchange)) : std::string();
 }
 
-std::string plan_table(const std::vector<store::MachineGraph::PlanRow>& plan) {
+std::string plan_table(const std::vector<plan::PlanRow>& plan) {
   Table table({"tensor (machine 0)", "stratum", "rows", "size", "accesses", "GB/s"});
   for (const auto& row : plan) {
     const auto& expected = row.expected;
@@ -65,7 +65,7 @@ std::string plan_table(const std::vector<store::MachineGraph::PlanRow>& plan) {
 std::string banner(const RunFacts& facts) {
   const auto& manifest = facts.manifest;
   const TrainConfig& config = facts.config;
-  const bool as_stored = config.feature_format == store::FeatureFormat::stored;
+  const bool as_stored = config.feature_format == plan::FeatureFormat::stored;
   std::string text = fmt::format(
       "graph   {}: {} nodes, {} edges, {} features ({}), {} classes\n"
       "        {} / {} / {} training, validation, test nodes\n",
@@ -110,7 +110,7 @@ json link_json(const comm::LinkFacts& link) {
   return {{"round_seconds", link.round_seconds}, {"bytes_per_second", link.bytes_per_second}};
 }
 
-json plan_json(const std::vector<store::MachineGraph::PlanRow>& plan) {
+json plan_json(const std::vector<plan::PlanRow>& plan) {
   json rows = json::array();
   for (const auto& row : plan) {
     const auto& expected = row.expected;
@@ -124,13 +124,13 @@ json plan_json(const std::vector<store::MachineGraph::PlanRow>& plan) {
   return rows;
 }
 
-json hottest_json(const std::vector<placement::HottestRows>& hottest) {
+json hottest_json(const std::vector<plan::HottestRows>& hottest) {
   json rows = json::array();
-  for (const placement::HottestRows& h : hottest) rows.push_back({{"share", h.share}, {"rows", h.rows}});
+  for (const plan::HottestRows& h : hottest) rows.push_back({{"share", h.share}, {"rows", h.rows}});
   return rows;
 }
 
-json cache_json(const store::CacheDecision::Cache& cache) {
+json cache_json(const plan::CacheDecision::Cache& cache) {
   return {{"rows", cache.kept}, {"answered", number(cache.answered)}};
 }
 
@@ -138,7 +138,7 @@ json cache_json(const store::CacheDecision::Cache& cache) {
 
 json planner_record(const RunFacts& facts) {
   json caches = json::array();
-  for (const store::CacheDecision& d : facts.cache_decisions) {
+  for (const plan::CacheDecision& d : facts.cache_decisions) {
     caches.push_back({{"of", d.what},
                       {"asked", number(d.reads.rows)},
                       {"ask_seconds", number(d.reads.ask_seconds)},
@@ -150,7 +150,7 @@ json planner_record(const RunFacts& facts) {
   }
   const std::int64_t asked_for = facts.config.halo_cache_bytes;
   return {{"type", "planner"},
-          {"halo_cache", asked_for == store::LoadOptions::kAutomatic ? json("auto") : json(asked_for)},
+          {"halo_cache", asked_for == plan::kAutomatic ? json("auto") : json(asked_for)},
           {"caches", caches}};
 }
 

@@ -14,7 +14,7 @@
 #include "strata/comm/link.hpp"
 #include "strata/comm/machine.hpp"
 #include "strata/graph/part_file.hpp"
-#include "strata/store/cache_decision.hpp"
+#include "strata/plan/halo_plan.hpp"
 #include "strata/store/machine_graph.hpp"
 #include "strata/tensor/chunk_tensor.hpp"
 #include "strata/train/config.hpp"
@@ -33,10 +33,10 @@ struct RunFacts {
   RunOrigin origin;
   comm::Topology topology;
   graph::Manifest manifest;  ///< of the graph
-  std::vector<store::MachineGraph::PlanRow> plan;
-  std::vector<placement::HottestRows> hottest_rows;        ///< MachineGraph::hottest_rows()
-  Count presampled_batches = 0;                            ///< that the plan was made from
-  std::vector<store::CacheDecision> cache_decisions = {};  ///< MachineGraph::cache_decisions()
+  std::vector<plan::PlanRow> plan;
+  std::vector<plan::HottestRows> hottest_rows;            ///< MachineGraph::hottest_rows()
+  Count presampled_batches = 0;                           ///< that the plan was made from
+  std::vector<plan::CacheDecision> cache_decisions = {};  ///< MachineGraph::cache_decisions()
   MissingTargets missing;
   Count num_parameters = 0;
   Count global_batch = 0;  ///< seeds per step, over all ranks

@@ -7,7 +7,7 @@
 
 #include "strata/batches/routes.hpp"
 #include "strata/comm/ranks.hpp"
-#include "strata/placement/placement_request.hpp"
+#include "strata/plan/placement_request.hpp"
 #include "strata/util/error.hpp"
 #include "tuning/sm_split.hpp"
 
@@ -30,8 +30,8 @@ std::string who_computes(const comm::Topology& topology) {
 
 /// Whether some rows must lie on GPUs. An order in which GPUs are filled asks for nothing where there are
 /// none.
-bool asks_for_gpu_rows(const placement::PlacementRequest& request) {
-  using Mode = placement::PlacementRequest::Mode;
+bool asks_for_gpu_rows(const plan::PlacementRequest& request) {
+  using Mode = plan::PlacementRequest::Mode;
   return request.mode == Mode::replicate || request.mode == Mode::stripe ||
          std::ranges::any_of(request.shares,
                              [](const auto& shares) { return shares.replicated + shares.striped > 0; });
@@ -50,8 +50,7 @@ void check_gpu_options(const TrainConfig& config) {
   if (config.sampler_device == comm::TopologyOptions::Compute::cuda) refuse("--sampler-device cuda");
   if (config.cuda_graph == CudaGraphs::on) refuse("--cuda-graph on");
   if (gives_sm_split(config)) refuse("--sm-split " + config.sm_split);
-  if (asks_for_gpu_rows(placement::parse_placement(config.placement)))
-    refuse("--placement " + config.placement);
+  if (asks_for_gpu_rows(plan::parse_placement(config.placement))) refuse("--placement " + config.placement);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "strata/batches/pipeline.hpp"
+#include "strata/batches/placed_graph.hpp"
 #include "strata/cuda/copy.hpp"
 #include "strata/cuda/device.hpp"
 #include "support/random_dataset.hpp"
@@ -47,7 +48,7 @@ class InFlightOnGpu : public testing::TestWithParam<Transport> {
         {.num_nodes = 3000, .num_edges = 30000, .feature_cols = kCols, .with_labels = true, .seed = 4});
     if (world.rank() == 0) parts_.emplace(*dataset_, world.size(), directory_, 5);
     world.barrier();
-    graph_.emplace(store::MachineGraph::load(directory_, world, run_->topology, run_->machine, {}));
+    graph_.emplace(batches::load_parts(directory_, run_->ranks(), {}));
     world.barrier();
   }
   void TearDown() override {

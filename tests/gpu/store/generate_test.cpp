@@ -6,6 +6,7 @@
 #include <tuple>
 #include <vector>
 
+#include "strata/batches/placed_graph.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/util/error.hpp"
 #include "support/generate_cases.hpp"
@@ -27,7 +28,7 @@ class GenerateOnGpu : public testing::Test {
   MachineGraph generate(const std::string& settings, const graph::ReadOptions& read,
                         const LoadOptions& load) const {
     ThreadPool pool(2);
-    return MachineGraph::generate(graph::parse_synthetic(settings), read, machine(), load, pool);
+    return batches::generate_graph(graph::parse_synthetic(settings), read, machine(), load, pool);
   }
 
  private:

@@ -8,6 +8,7 @@
 #include <numeric>
 #include <optional>
 
+#include "strata/batches/placed_graph.hpp"
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/copy.hpp"
 #include "strata/cuda/device.hpp"
@@ -111,9 +112,8 @@ TEST_P(MachineGraphOnGpu, LoadsParts) {
   std::optional<test::PartitionedDataset> parts;
   if (test::world().rank() == 0) parts.emplace(*graph, 3, directory, 7);
   test::world().communicator().barrier();
-  MachineGraph loaded =
-      MachineGraph::load(directory, test::world().communicator(), run.topology, run.machine,
-                         {.edge_weights = true, .in_degrees = true, .gpu_budget_bytes = GetParam()});
+  MachineGraph loaded = batches::load_parts(
+      directory, run.ranks(), {.edge_weights = true, .in_degrees = true, .gpu_budget_bytes = GetParam()});
   expect_same_structure(loaded, run.machine.device());
   expect_features(loaded, *graph, run.machine.device());
   loaded.close(run.machine);
@@ -123,8 +123,8 @@ TEST_P(MachineGraphOnGpu, TakesAGraph) {
   const RunSetup run(0, Compute::cuda);
   const auto graph = test::random_dataset(kDataset);
   auto given = run.machine.rank() == 0 ? test::random_dataset(kDataset) : nullptr;
-  MachineGraph loaded = MachineGraph::from_graph(std::move(given), run.machine,
-                                                 {.in_degrees = true, .gpu_budget_bytes = GetParam()});
+  MachineGraph loaded = batches::take_graph(std::move(given), run.machine,
+                                            {.in_degrees = true, .gpu_budget_bytes = GetParam()});
   expect_same_structure(loaded, run.machine.device());
   expect_features(loaded, *graph, run.machine.device());
   if (run.machine.size() == 1 && GetParam() >= kLookupBytes + kIndexBytes + kFeatureBytes) {
@@ -145,8 +145,8 @@ TEST_P(MachineGraphOnGpu, KeepsRowsOfOtherMachines) {
   std::optional<test::PartitionedDataset> parts;
   if (test::world().rank() == 0) parts.emplace(*graph, test::world().size() + 1, directory, 7);
   test::world().communicator().barrier();
-  MachineGraph loaded = MachineGraph::load(directory, test::world().communicator(), run.topology, run.machine,
-                                           {.gpu_budget_bytes = GetParam(), .halo_bytes = 150'000});
+  MachineGraph loaded =
+      batches::load_parts(directory, run.ranks(), {.gpu_budget_bytes = GetParam(), .halo_bytes = 150'000});
   expect_features(loaded, *graph, run.machine.device());
   const GraphView& view = loaded.host_view();
   const NodeIndex* halo = loaded.halo_rows();
@@ -192,21 +192,21 @@ class PlacementOnGpu : public MachineGraphOnGpu {
  protected:
   static constexpr std::int64_t kPlenty = std::int64_t{256} << 20;
 
-  static MachineGraph take(const RunSetup& run, const LoadOptions& options) {
-    return MachineGraph::from_graph(run.machine.rank() == 0 ? test::random_dataset(kDataset) : nullptr,
-                                    run.machine, options);
+  static MachineGraph take(const RunSetup& run, const LoadOptions& options,
+                           const std::optional<batches::FirstBatches>& batches = {}) {
+    return batches::take_graph(run.machine.rank() == 0 ? test::random_dataset(kDataset) : nullptr,
+                               run.machine, options, batches);
   }
 };
 
 TEST_P(PlacementOnGpu, IsAsAskedFor) {
   const RunSetup run(0, Compute::cuda);
-  MachineGraph loaded =
-      take(run, {.gpu_budget_bytes = kPlenty,
-                 .placement = placement::parse_placement("features=25/0/75,indices=0/0/100")});
+  MachineGraph loaded = take(run, {.gpu_budget_bytes = kPlenty,
+                                   .placement = plan::parse_placement("features=25/0/75,indices=0/0/100")});
   expect_features(loaded, *test::random_dataset(kDataset), run.machine.device());
   EXPECT_EQ(rows_on_gpu(loaded), 500);
   Count features = 0;
-  for (const MachineGraph::PlanRow& row : loaded.plan()) {
+  for (const plan::PlanRow& row : loaded.plan()) {
     ASSERT_TRUE(row.expected.has_value()) << row.tensor;
     EXPECT_GT(row.expected->bytes_per_second, 0) << row.tensor;
     if (row.tensor == "features") features += row.rows;
@@ -280,7 +280,7 @@ class ListPositions {
 /// Entries of "indices" that the plan says lie in a stratum.
 Count planned(const MachineGraph& graph, const std::string& stratum) {
   Count rows = 0;
-  for (const MachineGraph::PlanRow& row : graph.plan())
+  for (const plan::PlanRow& row : graph.plan())
     if (row.tensor == "indices" && row.stratum == stratum) rows += row.rows;
   return rows;
 }
@@ -319,7 +319,7 @@ LoadOptions divided(const std::string& indices) {
   return {.edge_ids = true,
           .edge_weights = true,
           .gpu_budget_bytes = std::int64_t{256} << 20,
-          .placement = placement::parse_placement("indptr=10/50/40,indices=" + indices)};
+          .placement = plan::parse_placement("indptr=10/50/40,indices=" + indices)};
 }
 
 TEST_P(PlacementOnGpu, DividesLists) {
@@ -343,8 +343,7 @@ TEST_P(PlacementOnGpu, DividesTheListsOfEachPart) {
   std::optional<test::PartitionedDataset> parts;
   if (test::world().rank() == 0) parts.emplace(*graph, 3, directory, 7);
   test::world().communicator().barrier();
-  MachineGraph loaded = MachineGraph::load(directory, test::world().communicator(), run.topology, run.machine,
-                                           divided("20/30/50"));
+  MachineGraph loaded = batches::load_parts(directory, run.ranks(), divided("20/30/50"));
   expect_divided(loaded, 3, {0.2, 0.3}, run.machine.device());
   loaded.close(run.machine);
 }
@@ -358,10 +357,10 @@ TEST_P(PlacementOnGpu, DividesTheListsOfAllMachines) {
   std::optional<test::PartitionedDataset> parts;
   if (test::world().rank() == 0) parts.emplace(*graph, test::world().size() + 1, directory, 7);
   test::world().communicator().barrier();
-  MachineGraph loaded = MachineGraph::load(directory, test::world().communicator(), run.topology, run.machine,
-                                           {.gpu_budget_bytes = kPlenty,
-                                            .placement = placement::parse_placement("indices=20/0/80"),
-                                            .replication = Replication::on});
+  MachineGraph loaded = batches::load_parts(directory, run.ranks(),
+                                            {.gpu_budget_bytes = kPlenty,
+                                             .placement = plan::parse_placement("indices=20/0/80"),
+                                             .replication = plan::Replication::on});
   ASSERT_TRUE(loaded.is_replicated());
   const GraphView& view = loaded.view();
   EXPECT_TRUE(view.copies.indices.any());
@@ -379,15 +378,14 @@ TEST_P(PlacementOnGpu, CopiesListsWithinTheBudget) {
   constexpr std::int64_t kDirectoryBytes = 2000 / 16 * 8;
   for (const std::int64_t budget : {kIndexBytes / 3, kIndexBytes / 2, kIndexBytes - 1}) {
     MachineGraph loaded = take(
-        run,
-        {.gpu_budget_bytes = budget,
-         .placement = placement::parse_placement("features=0/0/100,indptr=0/0/100,original-ids=0/0/100")});
+        run, {.gpu_budget_bytes = budget,
+              .placement = plan::parse_placement("features=0/0/100,indptr=0/0/100,original-ids=0/0/100")});
     const GraphView& view = loaded.view();
     const auto* data = static_cast<const std::int32_t*>(view.indices.data);
     EXPECT_EQ(ListPositions(loaded, run.machine.device()).entries(data, view.copies.indices),
               from_host(static_cast<const std::int32_t*>(loaded.host_view().indices.data), 30000));
     std::int64_t bytes = 0;
-    for (const MachineGraph::PlanRow& row : loaded.plan())
+    for (const plan::PlanRow& row : loaded.plan())
       if (row.stratum == "replicated") bytes += row.bytes;
     EXPECT_LE(bytes + kDirectoryBytes, budget);
     EXPECT_GE(bytes + kDirectoryBytes, budget - 2000);
@@ -397,36 +395,30 @@ TEST_P(PlacementOnGpu, CopiesListsWithinTheBudget) {
 
 TEST_P(PlacementOnGpu, IsRefusedOverTheBudget) {
   const RunSetup run(0, Compute::cuda);
-  EXPECT_THROW(take(run, {.gpu_budget_bytes = 1000, .placement = placement::parse_placement("replicate")}),
+  EXPECT_THROW(take(run, {.gpu_budget_bytes = 1000, .placement = plan::parse_placement("replicate")}),
                InputError);
 }
 
 TEST_P(PlacementOnGpu, FollowsCountedAccesses) {
   const RunSetup run(0, Compute::cuda);
-  LoadOptions options{.gpu_budget_bytes = kPlenty,
-                      .placement = placement::parse_placement("features=25/0/75")};
-  int calls = 0;
-  options.presampling.run = [&](const Presampling::Source& source, const Presampling::Record& record) {
-    ++calls;
-    std::vector<NodeId> nodes(static_cast<std::size_t>(source.graph.num_local));
-    std::iota(nodes.begin(), nodes.end(), 0);
-    record({.input_nodes = nodes});
-    nodes.resize(500);
-    for (int batch = 0; batch < 26; ++batch) record({.input_nodes = nodes});
-  };
-  MachineGraph whole = take(run, options);  // every GPU holds all: nothing hangs on the heat
-  EXPECT_EQ(calls, 0);
+  const LoadOptions options{.gpu_budget_bytes = kPlenty,
+                            .placement = plan::parse_placement("features=25/0/75")};
+  ThreadPool pool(1);
+  batches::FirstBatches batches{
+      .sampler = {.fanouts = {3, 3}}, .global_batch = 16, .pool = &pool, .max_batches = 5};
+  MachineGraph whole = take(run, options, batches);  // every GPU holds all: nothing hangs on the heat
   EXPECT_EQ(whole.presampled_batches(), 0);
   whole.close(run.machine);
-  options.presampling.always = true;
-  MachineGraph loaded = take(run, options);
-  EXPECT_EQ(calls, 1);
-  EXPECT_EQ(loaded.presampled_batches(), 27 * run.machine.size());
-  const auto hot = std::ranges::find_if(loaded.plan(), [](const MachineGraph::PlanRow& row) {
+  batches.always = true;
+  MachineGraph loaded = take(run, options, batches);
+  EXPECT_GT(loaded.presampled_batches(), 0);
+  EXPECT_LE(loaded.presampled_batches(), 5 * run.machine.size());
+  const auto hot = std::ranges::find_if(loaded.plan(), [](const plan::PlanRow& row) {
     return row.tensor == "features" && row.stratum == "replicated";
   });
   ASSERT_NE(hot, loaded.plan().end());
-  EXPECT_NEAR(hot->expected->share, 0.9, 0.02);  // the bucket of rows 496 to 511 has both kinds
+  EXPECT_GT(hot->expected->share, 0);
+  EXPECT_LT(hot->expected->share, 1);
   loaded.close(run.machine);
 }
 
@@ -436,7 +428,7 @@ TEST_P(PlacementOnGpu, ReadsHostRowsOnTheWayThatIsAskedFor) {
   for (const tensor::HostPath path : {tensor::HostPath::automatic, tensor::HostPath::zero_copy,
                                       tensor::HostPath::threads, tensor::HostPath::both}) {
     MachineGraph loaded = take(run, {.gpu_budget_bytes = kPlenty,
-                                     .placement = placement::parse_placement("features=25/0/75"),
+                                     .placement = plan::parse_placement("features=25/0/75"),
                                      .host_path = path});
     const tensor::HostPath taken = loaded.features().settings().host_path;
     EXPECT_EQ(taken, path == tensor::HostPath::automatic ? tensor::HostPath::zero_copy : path);

@@ -113,7 +113,7 @@ TEST(NeighborSampler, NeedsTheWholeStructureOnTheMachine) {
   if (test::world().size() == 1) GTEST_SKIP() << "needs two ranks";
   LoaderSetup setup(1);
   const auto graph = Graph::load(setup.runtime, graph::Source(setup.directory.string()),
-                                 {.replication = store::Replication::off});
+                                 {.replication = plan::Replication::off});
   test::expect_error<InputError>([&] { NeighborSampler(graph, {.fanouts = {2}}); }, {"replicate=\"on\""});
   graph->close();
   NeighborSampler of_replicated(setup.graph, {.fanouts = {-1}});

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "strata/batches/placed_graph.hpp"
 #include "strata/util/error.hpp"
 #include "support/expect_error.hpp"
 #include "support/random_dataset.hpp"
@@ -38,7 +39,7 @@ class PipelineTest : public testing::TestWithParam<int> {
     if (world.rank() == 0) parts_.emplace(*dataset_, world.size(), directory_, 5);
     world.barrier();
     run_.emplace(GetParam());
-    graph_.emplace(store::MachineGraph::load(directory_, world, run_->topology, run_->machine, {}));
+    graph_.emplace(batches::load_parts(directory_, run_->ranks(), {}));
     world.barrier();
   }
   void TearDown() override { graph_->close(run_->machine); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/batches/presampler.hpp"
+#include "placing/presampler.hpp"
 
 #include <gtest/gtest.h>
 
@@ -57,42 +57,39 @@ class Presampler : public testing::TestWithParam<int> {
     }
     world.barrier();
     run_.emplace(GetParam());
-    graph_.emplace(store::MachineGraph::load(directory_, world, run_->topology, run_->machine, {}));
+    graph_.emplace(store::OpenParts(directory_, run_->ranks(), {}, false).read(0));
     world.barrier();
   }
-  void TearDown() override { graph_->close(run_->machine); }
+  void TearDown() override { graph_.reset(); }
 
-  PresampleOptions options() {
-    return {.machine = &run_->machine,
-            .pool = &pool_,
-            .sampler = {.fanouts = {-1, -1}},
+  FirstBatches options() {
+    return {.sampler = {.fanouts = {-1, -1}},
             .global_batch = kGlobalBatch,
             .seed = kSeed,
+            .pool = &pool_,
             .max_batches = 1000,
             .time_limit = std::chrono::hours(1),
             .max_shared_batches = 1000};
   }
   /// All machines together; what GPUs plan by is sampled by each machine on its own.
-  std::vector<Recorded> presample_together(const PresampleOptions& options) {
-    const store::Presampling::Source::Ranks ranks{test::world().communicator(), run_->topology,
-                                                  graph_->machine_offsets(), run_->machine.index()};
-    return presample(options, &ranks);
-  }
-  std::vector<Recorded> presample(const PresampleOptions& options,
-                                  const store::Presampling::Source::Ranks* ranks = nullptr) {
+  std::vector<Recorded> presample_together(const FirstBatches& options) {
     std::vector<Recorded> batches;
-    make_presampling(options).run({.graph = graph_->host_view(),
-                                   .train_nodes = graph_->train_nodes(),
-                                   .part_offsets = graph_->part_offsets(),
-                                   .ranks = ranks},
-                                  [&](const store::BatchReads& reads) {
-                                    batches.push_back({{reads.input_nodes.begin(), reads.input_nodes.end()},
-                                                       reads.visited,
-                                                       reads.lists,
-                                                       reads.neighbors,
-                                                       reads.nodes});
-                                  });
+    sample_ahead_together(options, *graph_, run_->ranks(), recorder(batches));
     return batches;
+  }
+  std::vector<Recorded> presample(const FirstBatches& options) {
+    std::vector<Recorded> batches;
+    sample_ahead(options, *graph_, run_->machine, recorder(batches));
+    return batches;
+  }
+  static RecordReads recorder(std::vector<Recorded>& batches) {
+    return [&batches](const plan::BatchReads& reads) {
+      batches.push_back({{reads.input_nodes.begin(), reads.input_nodes.end()},
+                         reads.visited,
+                         reads.lists,
+                         reads.neighbors,
+                         reads.nodes});
+    };
   }
   SeedSchedule training_schedule() const {
     return SeedSchedule({.nodes = graph_->train_nodes(),
@@ -108,7 +105,7 @@ class Presampler : public testing::TestWithParam<int> {
   std::filesystem::path directory_;
   std::optional<test::PartitionedDataset> parts_;
   std::optional<RunSetup> run_;
-  std::optional<store::MachineGraph> graph_;
+  std::optional<store::OpenGraph> graph_;
   ThreadPool pool_{2};
 };
 
@@ -119,7 +116,7 @@ TEST_P(Presampler, RecordsWhatTrainingWillRead) {
   ASSERT_EQ(std::ssize(batches), schedule.steps_per_epoch());
   for (Count step = 0; step < schedule.steps_per_epoch(); ++step) {
     Recorded& batch = batches[static_cast<std::size_t>(step)];
-    const Recorded expected = closure(graph_->host_view(), schedule.step(0, step).seeds, 2);
+    const Recorded expected = closure(graph_->nodes(), schedule.step(0, step).seeds, 2);
     std::ranges::sort(batch.input_nodes);
     EXPECT_EQ(batch.input_nodes, expected.input_nodes);
     EXPECT_EQ(batch.visited, expected.visited);
@@ -130,13 +127,13 @@ TEST_P(Presampler, RecordsWhatTrainingWillRead) {
 }
 
 TEST_P(Presampler, StopsAtTheNumberOfBatches) {
-  PresampleOptions two = options();
+  FirstBatches two = options();
   two.max_batches = 2;
   EXPECT_EQ(presample(two).size(), 2u);
 }
 
 TEST_P(Presampler, StopsByTheClockAfterOneBatchAtLeast) {
-  PresampleOptions hasty = options();
+  FirstBatches hasty = options();
   hasty.time_limit = std::chrono::seconds(0);
   EXPECT_EQ(presample(hasty).size(), 1u);
 }
@@ -144,25 +141,22 @@ TEST_P(Presampler, StopsByTheClockAfterOneBatchAtLeast) {
 // Beyond the machine's own lists, too.
 TEST_P(Presampler, RecordsWhatTrainingOfAllMachinesWillRead) {
   std::vector<Recorded> batches = presample_together(options());
-  store::MachineGraph whole =
-      store::MachineGraph::load(directory_, test::world().communicator(), run_->topology, run_->machine,
-                                {.replication = store::Replication::on});
+  const store::OpenGraph whole = store::OpenParts(directory_, run_->ranks(), {}, true).read(0);
   const SeedSchedule schedule = training_schedule();
   ASSERT_EQ(std::ssize(batches), schedule.steps_per_epoch());
   for (Count step = 0; step < schedule.steps_per_epoch(); ++step) {
     Recorded& batch = batches[static_cast<std::size_t>(step)];
-    const Recorded expected = closure(whole.host_lists(), schedule.step(0, step).seeds, 2);
+    const Recorded expected = closure(whole.lists(), schedule.step(0, step).seeds, 2);
     std::ranges::sort(batch.input_nodes);
     EXPECT_EQ(batch.input_nodes, expected.input_nodes);
     EXPECT_EQ(batch.visited, expected.visited);
     EXPECT_EQ(batch.neighbors, expected.neighbors);
   }
-  whole.close(run_->machine);
 }
 
 // All ranks sample as many batches, by numbers that all of them know.
 TEST_P(Presampler, OfAllMachinesStopsByBatchesOrNodes) {
-  PresampleOptions few = options();
+  FirstBatches few = options();
   few.max_shared_batches = 3;
   EXPECT_EQ(presample_together(few).size(), 3u);
   few.max_shared_nodes = 1;

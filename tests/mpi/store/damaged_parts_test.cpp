@@ -6,6 +6,7 @@
 #include <optional>
 #include <random>
 
+#include "strata/batches/placed_graph.hpp"
 #include "strata/graph/manifest_file.hpp"
 #include "strata/util/error.hpp"
 #include "support/machine_graph_cases.hpp"
@@ -79,9 +80,7 @@ std::string load(const Parts& parts, const RunSetup& run, const LoadOptions& opt
   const comm::Communicator& world = test::world().communicator();
   std::optional<MachineGraph> loaded;
   try {
-    world.together([&] {
-      loaded.emplace(MachineGraph::load(parts.directory(), world, run.topology, run.machine, options));
-    });
+    world.together([&] { loaded.emplace(batches::load_parts(parts.directory(), run.ranks(), options)); });
   } catch (const InputError& error) {
     return error.what();
   }
@@ -139,7 +138,7 @@ TEST(DamagedParts, AreRefusedByTheMachinesThatReadThem) {
   LoadOptions options = kEverything;
   options.halo_bytes = 20000;
   for (const Flip& flip : random_flips(parts.directory(), 1, 8)) {
-    options.replication = flip.byte % 2 == 0 ? Replication::off : Replication::on;
+    options.replication = flip.byte % 2 == 0 ? plan::Replication::off : plan::Replication::on;
     const Flipped flipped(flip);
     expect_noticed(flip, options, load(parts, run, options));
   }
@@ -174,8 +173,7 @@ TEST(DamagedParts, AreTakenAsTheyAreIfAsked) {
     std::string refusal = "accepted";
     try {
       world.together([&] {
-        MachineGraph::load(parts.directory(), world, run.topology, run.machine, {.verify_parts = false})
-            .close(run.machine);
+        batches::load_parts(parts.directory(), run.ranks(), {.verify_parts = false}).close(run.machine);
       });
     } catch (const InputError& error) {
       refusal = error.what();

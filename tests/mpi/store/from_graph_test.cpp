@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "strata/batches/placed_graph.hpp"
 #include "strata/util/error.hpp"
 #include "support/machine_graph_cases.hpp"
 
@@ -25,7 +26,7 @@ TEST(FromGraph, TakesAGraphInItsOwnOrder) {
     const DatasetOptions dataset{.num_nodes = 3000, .num_edges = 20000, .feature_cols = 11, .seed = ++seed};
     const auto expected = test::random_dataset(dataset);
     auto given = run.machine.rank() == 0 ? test::random_dataset(dataset) : nullptr;
-    MachineGraph loaded = MachineGraph::from_graph(std::move(given), run.machine, options);
+    MachineGraph loaded = batches::take_graph(std::move(given), run.machine, options);
     expect_is(loaded, *expected, options);
     EXPECT_EQ(loaded.manifest().name, "random");
     EXPECT_EQ(loaded.manifest().num_classes, 5);
@@ -43,7 +44,7 @@ TEST(FromGraph, LeavesATableThatOthersHoldAsItIs) {
   auto given = run.machine.rank() == 0 ? test::random_dataset(dataset) : nullptr;
   const graph::FeatureTable table = given ? given->features : graph::FeatureTable();
   const std::vector<float> before = given ? test::features_as_floats(*given) : std::vector<float>();
-  MachineGraph loaded = MachineGraph::from_graph(std::move(given), run.machine, {.row_normalize = true});
+  MachineGraph loaded = batches::take_graph(std::move(given), run.machine, {.row_normalize = true});
   if (run.machine.rank() == 0) {
     EXPECT_TRUE(
         std::ranges::equal(before, std::span(reinterpret_cast<const float*>(table.data), before.size())));
@@ -57,7 +58,7 @@ TEST(FromGraph, NamesTheNodeOfABadFeature) {
   if (given)
     const_cast<float*>(reinterpret_cast<const float*>(given->features.data))[7 * 123] = std::nanf("");
   try {
-    MachineGraph::from_graph(std::move(given), run.machine, {});
+    batches::take_graph(std::move(given), run.machine, {});
     FAIL() << "accepted";
   } catch (const InputError& error) {
     EXPECT_THAT(error.what(), HasSubstr("graph \"random\": node 123: feature 0 is NaN"));
@@ -66,7 +67,7 @@ TEST(FromGraph, NamesTheNodeOfABadFeature) {
 
 TEST(FromGraph, WantsTheGraphOnTheFirstRankAlone) {
   const RunSetup run(0);
-  EXPECT_ANY_THROW(MachineGraph::from_graph(nullptr, run.machine, {}));
+  EXPECT_ANY_THROW(batches::take_graph(nullptr, run.machine, {}));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "strata/batches/placed_graph.hpp"
 #include "strata/util/error.hpp"
 #include "support/generate_cases.hpp"
 #include "support/run_setup.hpp"
@@ -16,7 +17,7 @@ using test::RunSetup;
 MachineGraph generate(const RunSetup& run, const std::string& settings, const graph::ReadOptions& read,
                       const LoadOptions& load) {
   ThreadPool pool(1);
-  return MachineGraph::generate(graph::parse_synthetic(settings), read, run.machine, load, pool);
+  return batches::generate_graph(graph::parse_synthetic(settings), read, run.machine, load, pool);
 }
 
 class GenerateKind : public testing::TestWithParam<const char*> {};

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "strata/batches/placed_graph.hpp"
 #include "support/machine_graph_cases.hpp"
 
 namespace strata::store {
@@ -26,7 +27,7 @@ TEST(Load, ReadsPartsOnVirtualMachines) {
   for (const int parts : {3, 5}) {
     expect_loads({parts, 1, {.seed = ++seed}, {.edge_ids = true, .in_degrees = true}});
     // So few nodes that some have several loops.
-    for (const Replication replication : {Replication::off, Replication::on})
+    for (const plan::Replication replication : {plan::Replication::off, plan::Replication::on})
       expect_loads({parts,
                     1,
                     {.num_nodes = 200, .num_edges = 20000, .seed = ++seed},
@@ -60,7 +61,7 @@ TEST(Load, NormalizesRows) {
 
 TEST(Load, CompressesFeatures) {
   std::uint64_t seed = 330;
-  for (const FeatureFormat format : {FeatureFormat::i8, FeatureFormat::i4})
+  for (const plan::FeatureFormat format : {plan::FeatureFormat::i8, plan::FeatureFormat::i4})
     for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
       for (const int ranks_per_machine : {0, 1})
         expect_loads({3,
@@ -89,10 +90,9 @@ TEST(Load, NeedsNoFeaturesLabelsOrEdges) {
 TEST(Load, PlansInRowsAndBytes) {
   const RunSetup run(0);
   const Parts parts({.num_nodes = 100, .feature_cols = 7, .seed = 36}, 2);
-  MachineGraph loaded =
-      MachineGraph::load(parts.directory(), test::world().communicator(), run.topology, run.machine, {});
+  MachineGraph loaded = batches::load_parts(parts.directory(), run.ranks(), {});
   const auto& plan = loaded.plan();
-  const auto features = std::ranges::find(plan, "features", &MachineGraph::PlanRow::tensor);
+  const auto features = std::ranges::find(plan, "features", &plan::PlanRow::tensor);
   ASSERT_NE(features, plan.end());
   EXPECT_EQ(features->stratum, "host");
   EXPECT_EQ(features->rows, 100);

@@ -5,6 +5,7 @@
 #include <bit>
 #include <map>
 
+#include "strata/batches/placed_graph.hpp"
 #include "strata/cuda/stream.hpp"
 #include "support/machine_graph_cases.hpp"
 
@@ -26,14 +27,13 @@ std::map<NodeId, Count> halo_of(const GraphView& view) {
 
 TEST(Load, KeepsTheStructureOfAllNodesIfAsked) {
   std::uint64_t seed = 70;
-  for (const Replication replication : {Replication::on, Replication::automatic}) {
+  for (const plan::Replication replication : {plan::Replication::on, plan::Replication::automatic}) {
     for (const bool more : {false, true}) {
       const LoadOptions options{.edge_ids = more, .in_degrees = more, .replication = replication};
       expect_loads({4, 1, {.seed = ++seed}, options});
       const RunSetup run(1);
       const Parts parts({.seed = seed}, 4);
-      MachineGraph loaded = MachineGraph::load(parts.directory(), test::world().communicator(), run.topology,
-                                               run.machine, options);
+      MachineGraph loaded = batches::load_parts(parts.directory(), run.ranks(), options);
       EXPECT_EQ(loaded.is_replicated(), test::world().size() > 1);
       const GraphView& all = loaded.view();
       ASSERT_EQ(all.first_node, 0);
@@ -50,8 +50,8 @@ TEST(Load, KeepsWhatOfOtherMachinesSavesMostPerByte) {
   for (const std::int64_t budget : {1 << 24, 20000, 1}) {
     const RunSetup run(1);
     const Parts parts({.num_nodes = 3000, .num_edges = 20000, .feature_cols = kCols, .seed = 80}, 3);
-    MachineGraph loaded = MachineGraph::load(
-        parts.directory(), test::world().communicator(), run.topology, run.machine,
+    MachineGraph loaded = batches::load_parts(
+        parts.directory(), run.ranks(),
         {.edge_ids = true, .batch = {.seeds = 10, .fanouts = {3, 3}}, .halo_bytes = budget});
     const GraphView& view = loaded.host_view();
     std::map<NodeId, Count> halo = halo_of(view);
@@ -130,8 +130,8 @@ TEST(Load, GeneratesPlantedParts) {
       "nodes=1200,degree=9,parts=3,within=0.7,features=6,classes=4,train=120,valid=60,test=30,seed=5");
   const graph::Manifest manifest = graph::read_manifest(origin);
   const RunSetup run(1);
-  MachineGraph loaded = MachineGraph::load(
-      origin, test::world().communicator(), run.topology, run.machine,
+  MachineGraph loaded = batches::load_parts(
+      origin, run.ranks(),
       {.in_degrees = true, .batch = {.seeds = 10, .fanouts = {3, 3}}, .halo_bytes = 20000});
   const GraphView& view = loaded.host_view();
   EXPECT_EQ(view.num_nodes, 1200);

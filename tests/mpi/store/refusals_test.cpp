@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "strata/batches/placed_graph.hpp"
 #include "strata/graph/part_writer.hpp"
 #include "strata/util/error.hpp"
 #include "support/machine_graph_cases.hpp"
@@ -20,7 +21,7 @@ std::string refusal_of(const std::filesystem::path& directory, int ranks_per_mac
   const RunSetup run(ranks_per_machine);
   const comm::Communicator& world = test::world().communicator();
   try {
-    world.together([&] { MachineGraph::load(directory, world, run.topology, run.machine, options); });
+    world.together([&] { batches::load_parts(directory, run.ranks(), options); });
   } catch (const InputError& error) {
     return error.what();
   }

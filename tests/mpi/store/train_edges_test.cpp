@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "strata/batches/placed_graph.hpp"
 #include "support/machine_graph_cases.hpp"
 
 namespace strata::store {
@@ -71,7 +72,7 @@ void expect_both(const MachineGraph& loaded, const DatasetOptions& dataset, cons
 TEST(TrainEdges, AreTheListsOfPartsBesideTheWholeGraphs) {
   std::uint64_t seed = 700;
   for (const int ranks_per_machine : {0, 1}) {
-    for (const Replication replication : {Replication::off, Replication::on}) {
+    for (const plan::Replication replication : {plan::Replication::off, plan::Replication::on}) {
       for (const bool loops : {true, false}) {
         const RunSetup run(ranks_per_machine);
         const DatasetOptions dataset{.num_nodes = 900, .num_edges = 9000, .num_clusters = 2, .seed = ++seed};
@@ -83,8 +84,7 @@ TEST(TrainEdges, AreTheListsOfPartsBesideTheWholeGraphs) {
                                   .degrees_of_loops = loops,
                                   .replication = replication,
                                   .halo_bytes = 20'000};
-        MachineGraph loaded =
-            MachineGraph::load(parts.directory(), world().communicator(), run.topology, run.machine, options);
+        MachineGraph loaded = batches::load_parts(parts.directory(), run.ranks(), options);
         expect_both(loaded, dataset, parts.graph(), options);
         EXPECT_EQ(loaded.halo_lists(), nullptr);
         loaded.close(run.machine);
@@ -100,7 +100,7 @@ TEST(TrainEdges, AreTheListsOfAGraphInMemoryToo) {
     auto given = run.machine.rank() == 0 ? test::random_dataset(dataset) : nullptr;
     const LoadOptions options{
         .edge_weights = true, .train_edges_only = true, .in_degrees = true, .degrees_of_loops = loops};
-    MachineGraph loaded = MachineGraph::from_graph(std::move(given), run.machine, options);
+    MachineGraph loaded = batches::take_graph(std::move(given), run.machine, options);
     expect_both(loaded, dataset, *test::random_dataset(dataset), options);
     loaded.close(run.machine);
   }
@@ -109,7 +109,7 @@ TEST(TrainEdges, AreTheListsOfAGraphInMemoryToo) {
 TEST(TrainEdges, OtherGraphsHaveOneViewOnly) {
   const RunSetup run(0);
   auto given = run.machine.rank() == 0 ? test::random_dataset({.seed = 760}) : nullptr;
-  MachineGraph loaded = MachineGraph::from_graph(std::move(given), run.machine, {});
+  MachineGraph loaded = batches::take_graph(std::move(given), run.machine, {});
   EXPECT_EQ(&loaded.whole_view(), &loaded.view());
   EXPECT_EQ(&loaded.whole_host_view(), &loaded.host_view());
   loaded.close(run.machine);

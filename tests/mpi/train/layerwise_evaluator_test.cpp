@@ -7,6 +7,7 @@
 #include <fstream>
 #include <optional>
 
+#include "strata/batches/placed_graph.hpp"
 #include "strata/graph/npy.hpp"
 #include "strata/nn/model.hpp"
 #include "strata/train/evaluator.hpp"
@@ -146,9 +147,9 @@ class ExactEvaluation : public testing::TestWithParam<Case> {
         device_(run_.machine.device()) {
     if (test::world().rank() == 0) parts_.emplace(*graph_, 3, directory_ / "parts", 5);
     test::world().communicator().barrier();
-    loaded_.emplace(store::MachineGraph::load(
-        directory_ / "parts", test::world().communicator(), run_.topology, run_.machine,
-        {.in_degrees = true, .degrees_of_loops = GetParam().kind != nn::ModelKind::gcn}));
+    loaded_.emplace(
+        batches::load_parts(directory_ / "parts", run_.ranks(),
+                            {.in_degrees = true, .degrees_of_loops = GetParam().kind != nn::ModelKind::gcn}));
   }
   ~ExactEvaluation() override {
     loaded_->close(run_.machine);

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The order of the modules, and what of it a source tree breaks.
 
-    util < {cuda, graph} < comm < {tensor, torch_ranks} < placement < store < sampling < batches < nn < train < cli
+    util < {cuda, graph} < comm < {tensor, torch_ranks} < plan < store < sampling < batches < nn < train < cli
 
 A module may include its own headers and the public ones of lower modules; siblings never include each other. A private
 header is included within its module only, by its path from the module's folder. Some outside libraries belong to one
@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-LEVELS = [["util"], ["cuda", "graph"], ["comm"], ["tensor", "torch_ranks"], ["placement"], ["store"], ["sampling"], ["batches"], ["nn"], ["train"], ["cli"]]
+LEVELS = [["util"], ["cuda", "graph"], ["comm"], ["tensor", "torch_ranks"], ["plan"], ["store"], ["sampling"], ["batches"], ["nn"], ["train"], ["cli"]]
 EXTRAS = ["dgs", "doctor", "rpc"]
 LEVEL_OF = {module: level for level, modules in enumerate([*LEVELS, EXTRAS]) for module in modules}
 # strata-partition runs where no CUDA, MPI or libtorch exists.
@@ -22,6 +22,9 @@ PARTITION_MAY = {"util", "graph"}
 # Only this room of it, which builds without CUDA leave out, includes CUDA, and headers that need no linking.
 PARTITION_CUDA_ROOM = Path("partition/cuda")
 PARTITION_CUDA_MAY = {"strata/cuda/check.cuh", "strata/cuda/launch.cuh"}
+# Plans are values, for which neither ranks nor devices are needed.
+PLAN_MAY = {"util", "graph"}
+PLAN_MAY_OF_TENSOR = {"strata/tensor/path_rates.hpp", "strata/tensor/placement.hpp"}
 # Packages of Python that are extras, some of them without any C++.
 PYTHON_EXTRAS = ["dgl", "dgs", "reports", "rpc"]
 
@@ -39,7 +42,7 @@ class Outside:
 
 
 TENSOR_MODULES = frozenset({"nn", "rpc", "torch_ranks", "train", "dgs", "cli"})
-HOST_ONLY = frozenset({"util", "graph", "partition"})
+HOST_ONLY = frozenset({"util", "graph", "partition", "plan"})
 CUDA = Outside("CUDA", re.compile(r"(cuda\w*|cub/\S*|cooperative_groups)(\.h|\.cuh)?$"),
                frozenset(LEVEL_OF) - HOST_ONLY)
 OUTSIDE = [
@@ -113,6 +116,8 @@ def fault_of_module(module, header):
         return f"{other} is higher than {module}"
     if LEVEL_OF[other] == LEVEL_OF[module]:
         return f"{other} is a sibling of {module}"
+    if module == "plan" and other not in PLAN_MAY and header not in PLAN_MAY_OF_TENSOR:
+        return f"plan may know only {', '.join(sorted(PLAN_MAY | PLAN_MAY_OF_TENSOR))}"
     return ""
 
 

@@ -22,10 +22,10 @@ TEST(OptionsWithoutEffect, AreThoseBetweenMachinesWhereThereIsOne) {
   TrainConfig config;
   EXPECT_THAT(options_without_effect(config, machines(1)), IsEmpty());
   config.halo_cache_bytes = 0;
-  config.replicate_graph = store::Replication::off;
+  config.replicate_graph = plan::Replication::off;
   EXPECT_THAT(options_without_effect(config, machines(1)), IsEmpty()) << "nothing is what one machine keeps";
   config.halo_cache_bytes = 4096;
-  config.replicate_graph = store::Replication::on;
+  config.replicate_graph = plan::Replication::on;
   config.row_exchange_precision = RowPrecision::bf16;
   config.exchange = batches::Transport::mpi;
   EXPECT_THAT(options_without_effect(config, machines(1)),
@@ -44,7 +44,7 @@ TEST(OptionsWithoutEffect, AreThoseOfRowsThatTheGraphDecides) {
   EXPECT_THAT(options_without_effect(config, manifest),
               ElementsAre(AllOf(HasSubstr("--halo-cache 31 has no effect"), HasSubstr("32 bytes"))));
   config.halo_cache_bytes = 4096;
-  config.feature_format = store::FeatureFormat::i8;
+  config.feature_format = plan::FeatureFormat::i8;
   EXPECT_THAT(options_without_effect(config, manifest),
               ElementsAre(AllOf(HasSubstr("--row-exchange-precision bf16"), HasSubstr("compressed"))));
 }

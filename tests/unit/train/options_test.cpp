@@ -89,10 +89,10 @@ TEST(TrainOptions, TellHowSmsAreSplit) {
 }
 
 TEST(TrainOptions, TellWhatIsKeptOfOtherMachines) {
-  EXPECT_EQ(config_of({}).replicate_graph, store::Replication::automatic);
-  EXPECT_EQ(config_of({"--replicate-graph", "on"}).replicate_graph, store::Replication::on);
-  EXPECT_EQ(config_of({"--replicate-graph", "off"}).replicate_graph, store::Replication::off);
-  EXPECT_EQ(config_of({}).halo_cache_bytes, store::LoadOptions::kAutomatic);
+  EXPECT_EQ(config_of({}).replicate_graph, plan::Replication::automatic);
+  EXPECT_EQ(config_of({"--replicate-graph", "on"}).replicate_graph, plan::Replication::on);
+  EXPECT_EQ(config_of({"--replicate-graph", "off"}).replicate_graph, plan::Replication::off);
+  EXPECT_EQ(config_of({}).halo_cache_bytes, plan::kAutomatic);
   EXPECT_EQ(config_of({"--halo-cache", "0"}).halo_cache_bytes, 0);
   EXPECT_EQ(config_of({"--halo-cache", "3MiB"}).halo_cache_bytes, 3 << 20);
   expect_refused({"--replicate-graph", "half"}, {"--replicate-graph"});

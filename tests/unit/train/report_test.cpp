@@ -242,7 +242,7 @@ TEST(RunRecord, TellsOfEachLinkThatWasMeasured) {
 
 TEST(PlannerRecord, TellsWhatIsKeptAndWhy) {
   RunFacts facts = two_machines();
-  facts.config.halo_cache_bytes = store::LoadOptions::kAutomatic;
+  facts.config.halo_cache_bytes = plan::kAutomatic;
   facts.cache_decisions = {{.what = "feature rows",
                             .reads = {.rows = 1000, .ask_seconds = 0.5, .find_seconds = 0.25},
                             .largest = {.kept = 50, .answered = 80},

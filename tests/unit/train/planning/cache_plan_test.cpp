@@ -25,10 +25,10 @@ BatchProfile profile() {
 
 class CachePlan : public testing::Test {
  protected:
-  store::ExchangeCosts costs(const CacheRates& rates) const {
+  plan::ExchangeCosts costs(const CacheRates& rates) const {
     return exchange_costs(config_, manifest_, rates);
   }
-  store::HaloOffer offer(const store::ExchangeCosts& costs) const {
+  plan::HaloOffer offer(const plan::ExchangeCosts& costs) const {
     return offer_of({.config = config_,
                      .manifest = manifest_,
                      .profile = profile_,
@@ -50,28 +50,28 @@ TEST_F(CachePlan, CountsTheBytesOfARowAndItsId) {
 
 // An id and a number, and 4 bytes of each pick.
 TEST_F(CachePlan, CountsTheBytesOfAnAnswer) {
-  const store::ExchangeCosts over_mpi = costs({.lists = {.bytes_per_second = 1e8, .find_seconds = 4e-8}});
+  const plan::ExchangeCosts over_mpi = costs({.lists = {.bytes_per_second = 1e8, .find_seconds = 4e-8}});
   EXPECT_DOUBLE_EQ(over_mpi.list_seconds, 8 / 1e8);
   EXPECT_DOUBLE_EQ(over_mpi.pick_seconds, 4 / 1e8);
   EXPECT_DOUBLE_EQ(over_mpi.find_list_seconds, 4e-8);
   EXPECT_DOUBLE_EQ(offer(over_mpi).mean_picks, 3);
-  const store::ExchangeCosts on_devices = costs({.lists = {.on_devices = true, .bytes_per_second = 1e8}});
+  const plan::ExchangeCosts on_devices = costs({.lists = {.on_devices = true, .bytes_per_second = 1e8}});
   EXPECT_DOUBLE_EQ(offer(on_devices).mean_picks, 3);  // the fanout of the hop that reaches other machines
 }
 
 TEST_F(CachePlan, OffersAllNodesOfOtherMachines) {
-  const store::ExchangeCosts known =
+  const plan::ExchangeCosts known =
       costs({.rows = {.bytes_per_second = 1e8}, .lists = {.bytes_per_second = 1e8}});
-  const store::HaloOffer wanted = offer(known);
+  const plan::HaloOffer wanted = offer(known);
   EXPECT_EQ(wanted.rows, 1000);
   EXPECT_EQ(wanted.visits, 100);
   Count rows = 0, lists = 0;
   double row_seconds = 0, list_seconds = 0;
-  for (const placement::KeepGroup& group : wanted.row_groups) {
+  for (const plan::KeepGroup& group : wanted.row_groups) {
     rows += group.count;
     row_seconds += group.saved_seconds;
   }
-  for (const placement::KeepGroup& group : wanted.list_groups) {
+  for (const plan::KeepGroup& group : wanted.list_groups) {
     lists += group.count;
     list_seconds += group.saved_seconds;
   }
@@ -85,10 +85,10 @@ TEST_F(CachePlan, OffersAllNodesOfOtherMachines) {
 // first quarter is never read, so that a cache of half of the rows has room for half of the colder half's
 // 200.
 TEST_F(CachePlan, ExpectsWhatTheHottestRowsAnswer) {
-  const store::ExchangeCosts known = costs({.rows = {.bytes_per_second = 1e8}});
-  const auto half = static_cast<std::int64_t>(5'000 * kept_row_bytes(config_, manifest_, 2));
-  const store::HaloAmounts amounts = store::best_amounts(
-      offer(known), {.bytes = half, .lists = false, .row_bytes = 128}, known, placement::kKeepAll);
+  const plan::ExchangeCosts known = costs({.rows = {.bytes_per_second = 1e8}});
+  const auto half = 5'000 * plan::kept_row_bytes(128, 2);
+  const plan::HaloAmounts amounts = plan::best_amounts(
+      offer(known), {.bytes = half, .lists = false, .row_bytes = 128}, known, plan::kKeepAll);
   EXPECT_NEAR(static_cast<double>(amounts.rows.count), 5'000, 1);
   EXPECT_NEAR(amounts.rows.answered, 900, 0.2);
 }

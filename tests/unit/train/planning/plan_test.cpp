@@ -70,7 +70,7 @@ TEST(Plan, TellsMemoryBatchesAndSteps) {
 
 TEST(Plan, CachesNoMoreThanOtherMachinesHave) {
   TrainConfig config = planted_config();
-  config.replicate_graph = store::Replication::off;
+  config.replicate_graph = plan::Replication::off;
   config.halo_cache_bytes = std::int64_t{32} << 30;
   constexpr std::int64_t kIndex = 16;
   constexpr std::int64_t kOfAllLists = 20000 * (8 + 2 * kIndex + 4) + 200000 * 4,

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace strata::comm {
+class Machine;
+}
+
+namespace strata::tensor {
+
+/// The tables that rates are measured with.
+struct ScratchTables {
+  int threads = 0;  ///< GatherSettings::threads
+  std::int64_t gpu_bytes = std::int64_t{384}
+                           << 20;  ///< on each GPU, well beyond its caches; less where memory is short
+  std::int64_t host_bytes = std::int64_t{64} << 20;  ///< of the machine
+  /// On the machine, for CPU threads. Well beyond their caches; less if memory is short.
+  std::int64_t threads_bytes = std::int64_t{5} << 28;
+};
+
+/// Useful bytes per second that one GPU reads while all of them read, for rows of one length.
+struct PathRates {
+  double local = 0;       ///< from its own memory
+  double peer = 0;        ///< from other GPUs; 0: they cannot be reached, and nothing is striped
+  double host = 0;        ///< from host memory
+  double host_start = 0;  ///< seconds before the first row arrives from there
+};
+
+/// Rates for rows of one length in small tables.
+struct MeasuredPaths {
+  std::int64_t row_bytes = 0;
+  PathRates rates;          ///< of the host rows: by zero copy
+  double host_threads = 0;  ///< of host rows by only CPU threads; 0 if there are too few
+  double host_both = 0;     ///< by threads and zero copy together, without misses of address translation
+  double host_start = 0;    ///< seconds before their first rows arrive
+};
+
+/// Measures gathers of random rows of each length from small tables in every stratum. All GPUs of the machine
+/// gather at once, as the stages of training will, and the results are the least rates of all ranks. Peer
+/// rates are 0 on one GPU and where GPUs cannot reach each other. Takes about 0.1 s per length. On a machine
+/// without GPUs it measures the cpu. Collective over the machine.
+std::vector<MeasuredPaths> measure_path_rates(const comm::Machine& machine,
+                                              std::span<const std::int64_t> row_bytes,
+                                              const ScratchTables& tables = {});
+
+/// Useful bytes per second of random host rows by zero copy; the least of all ranks.
+struct LayoutRates {
+  double as_they_lie = 0;  ///< neither padded nor read in aligned pieces
+  double aligned = 0, padded = 0;
+};
+
+/// Measures rows in small tables, on all GPUs of the machine at once. Takes about 0.1 s. Collective over the
+/// machine.
+LayoutRates measure_layouts(const comm::Machine& machine, std::int64_t row_bytes,
+                            const ScratchTables& tables = {});
+
+}  // namespace strata::tensor

@@ -10,9 +10,9 @@ namespace strata::train {
 
 /// One number that says how good a model is.
 struct Score {
-  std::string name;   ///< in records: "macro_f1"
-  std::string title;  ///< in tables: "macro F1"
-  double value = 0;   ///< NaN: not defined
+  std::string name;        ///< in records: "macro_f1"
+  std::string title = {};  ///< in tables: "macro F1"
+  double value = 0;        ///< NaN: not defined
   bool higher_is_better = true;
 
   bool operator==(const Score&) const = default;

@@ -40,8 +40,8 @@ struct ProgressState {
   int best_epoch = 0;  ///< 1-based; 0: no evaluation yet
   Scores best_valid, best_test;
   int evaluations_without_gain = 0;
-  at::Tensor best_parameters;  ///< flat, undefined before the first evaluation
-  std::vector<nn::NamedTensor> best_buffers;
+  at::Tensor best_parameters = {};  ///< flat, undefined before the first evaluation
+  std::vector<nn::NamedTensor> best_buffers = {};
 };
 
 }  // namespace strata::train

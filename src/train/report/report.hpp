@@ -100,7 +100,7 @@ nlohmann::json final_record(const FinalReport& report);
 struct BarNews {
   double loss_sum = 0, seeds = 0;      ///< of its steps so far
   const Scores* best_valid = nullptr;  ///< of the best epoch; null before the first evaluation
-  std::string metric;                  ///< Task::metric()
+  std::string metric = {};             ///< Task::metric()
 };
 /// "loss 0.5123  best 0.7500", and nothing before the first step.
 std::string bar_words(const BarNews& news);
@@ -110,7 +110,7 @@ struct EpochNews {
   int epoch = 0, epochs = 0;               ///< 1-based, and of how many
   const EpochReport* trained = nullptr;    ///< null: trained in an earlier process
   const Evaluation* evaluation = nullptr;  ///< null: not evaluated
-  std::string metric;                      ///< Task::metric()
+  std::string metric = {};                 ///< Task::metric()
   bool is_best = false;
 };
 /// "epoch  2/10  loss 0.5123  valid 0.7500  test 0.5000    4.0 s  49.0k seeds/s *", in 80 columns; * marks

@@ -63,7 +63,7 @@ TEST_P(NodeLoaderTest, GivesTheBatchesOfThePipeline) {
                     {.sampler = {.fanouts = {4, 3}, .edge_ids = true},
                      .global_batch = 20 * runtime.communicator().size(),
                      .seed = 9,
-                     .missing_label = {-1}});
+                     .targets = labels_of(setup_.graph->stored())});
   const Batches batches = epoch(loader, 3);
   ASSERT_EQ(std::ssize(batches), pipeline.steps_per_epoch());
   pipeline.begin({.epoch = 3, .first = 0, .end = pipeline.steps_per_epoch()});

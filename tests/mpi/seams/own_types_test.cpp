@@ -30,10 +30,12 @@ struct Ratings {
   }
   static bool is_user(NodeId v) { return v < kUsers; }
   store::GraphView view(std::size_t relation) const {
-    return {{.num_nodes = kNodes, .num_local = kNodes, .original_ids = {ids.data(), kNodes, true}},
-            {.number = static_cast<std::uint16_t>(relation),
-             .indptr = indptr[relation].data(),
-             .indices = {indices[relation].data(), std::ssize(indices[relation]), true}}};
+    return {
+        {.device = {}, .num_nodes = kNodes, .num_local = kNodes, .original_ids = {ids.data(), kNodes, true}},
+        {.number = static_cast<std::uint16_t>(relation),
+         .indptr = indptr[relation].data(),
+         .indices = {indices[relation].data(), std::ssize(indices[relation]), true},
+         .edge_ids = {}}};
   }
 };
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the built programs are, and how benchmarks run them."""
+"""Finds the built programs and runs them for benchmarks."""
 import os
 import pathlib
 import signal
@@ -18,7 +18,7 @@ def bin_folder():
 
 
 class Failed(Exception):
-    """What a command said that did not end well or in time."""
+    """The output of a command that did not end well or in time."""
 
 
 def finished(command, environment=None, most_seconds=300):

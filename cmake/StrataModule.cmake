@@ -47,36 +47,41 @@ function(strata_add_program name)
   set_target_properties(${name} PROPERTIES BUILD_RPATH "$ORIGIN/../lib;${LIBTORCH_RPATH}" RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 endfunction()
 
-# strata_add_test(NAME SOURCES ... LINKS ... [TIMEOUT seconds] [COST seconds] [LABELS ...])
+# strata_add_test(NAME SOURCES ... LINKS ... [TIMEOUT seconds] [COST seconds] [LABELS ...] [UNSANITIZED cases])
 #
 # LABELS are those beside the label of the folder (strata_label_tests). COST is what a test takes of one core, if that is more than a
-# few seconds: the longest tests start first.
+# few seconds: the longest tests start first. The sanitized build leaves out the cases of UNSANITIZED (as --gtest_filter names them),
+# which run the code of other cases for longer.
 #
 # A program whose every case is skipped exits with 77, here and below, and counts as skipped.
 function(strata_add_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT;COST" "SOURCES;LINKS;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT;COST;UNSANITIZED" "SOURCES;LINKS;LABELS")
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 300)
   endif()
   strata_add_program(${name} SOURCES ${arg_SOURCES} LINKS ${arg_LINKS} GTest::gmock strata::test_main)
   # The sanitized build is tested together with another one: its tests carry a name of their own.
   set(test ${name})
+  set(command ${name})
   if(STRATA_SANITIZE)
     string(APPEND test .sanitized)
+    if(arg_UNSANITIZED)
+      list(APPEND command --gtest_filter=-${arg_UNSANITIZED})
+    endif()
     math(EXPR arg_TIMEOUT "${arg_TIMEOUT} * 4")
     if(arg_COST)
       math(EXPR arg_COST "${arg_COST} * 3")
     endif()
   endif()
-  add_test(NAME ${test} COMMAND ${name})
+  add_test(NAME ${test} COMMAND ${command})
   set_tests_properties(${test} PROPERTIES TIMEOUT ${arg_TIMEOUT} COST "${arg_COST}" LABELS "${arg_LABELS}" SKIP_RETURN_CODE 77)
 endfunction()
 
 # strata_add_mpi_test(NAME SOURCES ... LINKS ... [RANKS 1 2 3] [BACKENDS solo torch] [TORCH_RANKS 1 2 3] [TIMEOUT seconds] [LABELS ...])
 #
 # One ctest a rank count. The main of strata::test_mpi runs every test on all ranks and fails all where one fails. BACKENDS
-# are other ways to run the ranks, beside MPI: 'solo', one rank on its own; 'torch', as torchrun starts them,
-# on TORCH_RANKS ranks if not on as many.
+# are other ways to run the ranks, beside MPI: 'solo', one rank on its own; 'torch', as torchrun starts them, on TORCH_RANKS ranks if
+# not on as many: what only calls comm, whose own tests run on all numbers of ranks, runs once on three ranks of torchrun.
 function(strata_add_mpi_test name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "TIMEOUT" "SOURCES;LINKS;RANKS;BACKENDS;TORCH_RANKS;LABELS")
   if(NOT arg_RANKS)
@@ -154,7 +159,7 @@ set(STRATA_MPIRUN ${MPIEXEC_EXECUTABLE} --oversubscribe --bind-to none)
 set(STRATA_MPI_ENVIRONMENT OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_ALLOW_RUN_AS_ROOT=1
     OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1)
 
-# Held by tests that look for names in /dev/shm which should be gone, and by those that have names there for a while.
+# Held by tests that give memory names in /dev/shm, which remove those that killed ranks left. Others look for names of their own ranks.
 set(STRATA_SHARED_NAMES_LOCK shared_memory_names)
 # Unbuffered, Python writes a line and its end apart, and those of several ranks mix.
 set(STRATA_WHOLE_LINES PYTHONUNBUFFERED=unset:)

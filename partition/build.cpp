@@ -33,13 +33,13 @@ void hash_vector(Hasher& hasher, const std::vector<T>& values) {
   hasher.update(values.data(), values.size() * sizeof(T));
 }
 
-/// Lets go of what was hashed, in case the graph lies in scratch files.
+/// Hashes values and releases their pages, in case the graph lies in scratch files.
 template <typename T>
 void hash_stored(Hasher& hasher, const T* values, Count count, const CompactGraph& structure) {
   constexpr Count kPiece = Count{1} << 20;
   for (Count first = 0; first < count; first += kPiece) {
     hasher.update(values + first, sizeof(T) * static_cast<std::size_t>(std::min(kPiece, count - first)));
-    structure.breathe();
+    structure.release_pages();
   }
 }
 
@@ -47,7 +47,7 @@ void hash_ids(Hasher& hasher, IdSpan ids, const CompactGraph& structure) {
   ids.visit([&](const auto* values) { hash_stored(hasher, values, ids.size, structure); });
 }
 
-/// The same for the same structure, weights, labels, splits and features' shape, however the nodes are
+/// A hash of structure, weights, labels, splits and features' shape, however the nodes are
 /// assigned to parts.
 std::uint64_t hash_graph(const CompactGraph& structure, const graph::Graph& graph,
                          const BuildOptions& options) {
@@ -74,12 +74,12 @@ std::uint64_t hash_graph(const CompactGraph& structure, const graph::Graph& grap
   return hasher.digest();
 }
 
-/// Where every node lies, by original id.
+/// The part and cluster of every node, by original id.
 struct Assignment {
   std::vector<std::int32_t> part_of, cluster_of;  ///< clusters may be empty: none
 };
 
-/// The same for the same graph and assignment, so that a repeated build gives the same bytes.
+/// An id that depends only on graph and assignment, so that a repeated build gives the same bytes.
 std::string build_id(std::uint64_t graph_hash, const Assignment& assignment, int num_parts) {
   Hasher hasher;
   hasher.update(&graph_hash, sizeof graph_hash);
@@ -131,7 +131,7 @@ void check_classes(const graph::Graph& graph, Count most) {
                     format_count(most)),
         remedy);
   }
-  throw InputError(fmt::format("graph \"{}\": its metadata tell of {} classes; at most {} are expected",
+  throw InputError(fmt::format("graph \"{}\": its metadata have {} classes; at most {} are expected",
                                graph.name, format_count(graph.num_classes), format_count(most)),
                    remedy);
 }
@@ -197,7 +197,7 @@ void warn_of_imbalance(const std::vector<graph::ConstraintRecord>& constraints) 
   }
 }
 
-/// Checks that the disk has room for the data, before METIS takes its time.
+/// Checks that the disk has space for the data, before METIS takes its time.
 void check_disk(const std::filesystem::path& directory, const graph::Graph& graph,
                 const CompactGraph& structure, const BuildOptions& options) {
   const Count feature_bytes = options.feature_code
@@ -256,7 +256,7 @@ class PendingNames {
   std::filesystem::path file_, temporary_;
 };
 
-/// What follows when the graph is compact: the cut and the part files.
+/// Does what follows when the graph is compact: the cut and the part files.
 class Builder {
  public:
   Builder(graph::Graph& graph, const CompactGraph& structure, const BuildOptions& options, ThreadPool& pool,
@@ -275,7 +275,7 @@ class Builder {
   }
 
  private:
-  /// Makes of the code what the manifest has.
+  /// Completes the code as the manifest needs it.
   void complete_code() {
     RowCode& code = options_.feature_code;
     if (graph_.features.cols == 0) code = {};
@@ -416,7 +416,7 @@ BuildReport build(graph::StoredGraph stored, const BuildOptions& options, Scratc
   if (!stored.lists) return build(std::move(stored.graph), options, stop);
   check_before_work(stored.graph, options);
   ThreadPool pool{options.num_threads};
-  pool.limit(threads_within(scratch.room(), pool.num_threads()));
+  pool.limit(threads_within(scratch.capacity(), pool.num_threads()));
   CompactGraph structure = compact(*std::exchange(stored.lists, std::nullopt), scratch);
   structure.node_weights = std::move(stored.graph.node_weights);
   return Builder{stored.graph, structure, options, pool, stop}.run();

@@ -27,7 +27,7 @@ from bench_training import Batch  # noqa: E402
 
 
 class WholeGraphGraph:
-    """What bench.Graph is, on tensors of WholeGraph in GPU memory."""
+    """The counterpart of bench.Graph on tensors of WholeGraph in GPU memory."""
 
     has_buffers, table = False, None
 
@@ -59,7 +59,7 @@ class WholeGraphGraph:
 
 
 def communicator_of_wholegraph(machine: bench.Machine) -> Any:
-    """Of all ranks, or of this one only if each GPU has copies; None where WholeGraph is not there."""
+    """The communicator of all ranks, or of only this one if each GPU has copies; None without WholeGraph."""
     if not machine.on_gpu:
         return None
     try:

@@ -34,7 +34,7 @@ import pyg_peer  # noqa: E402
 
 
 class Run:
-    """What both sides share: the device, the graph, the options, and a table that the first rank prints."""
+    """The common part of both sides: the device, the graph, the options, and a table that the first rank prints."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.process = strata.init(device=options.device)
@@ -53,7 +53,7 @@ class Run:
             print(text, flush=True)
 
     def now(self) -> float:
-        """When all ranks and GPUs have come here."""
+        """The time when all ranks and GPUs have arrived here."""
         if self.on_gpu:
             torch.cuda.synchronize(self.device)
         dist.barrier()
@@ -84,7 +84,7 @@ class Layer(NamedTuple):
 
 def layers_of(batch: Any) -> list[Layer]:
     """Hops come one after another, seeds first: a layer takes fewer of them than the one before, as trim_to_layer() has it."""
-    if "num_sampled_nodes" not in batch:  # torch-sparse does not tell hops apart: only the last layer takes fewer
+    if "num_sampled_nodes" not in batch:  # torch-sparse does not distinguish hops: only the last layer takes fewer
         whole = Layer(batch.edge_index, batch.num_nodes, (batch.num_nodes, batch.num_nodes))
         of_seeds = batch.edge_index[:, batch.edge_index[1] < batch.batch_size]
         last = Layer(of_seeds, batch.batch_size, (batch.num_nodes, batch.batch_size))
@@ -143,7 +143,7 @@ class Peer:
         )
 
     def batches(self, loader: Any) -> Iterator[Any]:
-        """As Strata's loader gives them, with rows instead of ids where the workers looked rows up."""
+        """Batches as Strata's loader gives them, with rows instead of ids where the workers looked rows up."""
         for batch in loader:
             batch = batch.to(self.run.device, "x", "y", "n_id", "edge_index", non_blocking=True)
             inputs, labels = (batch.x, batch.y) if "x" in batch else (batch.n_id, batch.n_id)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Seeds a second and the time of each stage of a training epoch, as a table and as JSON.
+"""Seeds per second and the time of each stage of a training epoch, as a table and as JSON.
 
     epoch.py --graph GRAPH [--ranks 1] [--runs 3] [--sm-split-sweep [SPLITS]] [--json FILE] [-- OPTIONS OF strata-train]
 
@@ -46,7 +46,7 @@ def run(arguments, options, folder):
 
 
 def copy_rate():
-    """Bytes a second, read and written, of a copy of 1 GiB; None without torch."""
+    """Bytes per second, read and written, of a copy of 1 GiB; None without torch."""
     try:
         import torch
     except ImportError:
@@ -65,7 +65,7 @@ def copy_rate():
 
 
 def step_bytes(setup, precision):
-    """What a SAGE step moves at least: each edge's and each own row once forward, and once backward but for the input layer;
+    """The bytes that a SAGE step moves at least: each edge's and each own row once forward, and once backward but for the input layer;
     joined rows, products and their gradients once written and once read for each use. Nothing is left in caches."""
     width = 2 if precision == 'bf16' else 4
     layers = len(setup['fanouts'])
@@ -82,7 +82,7 @@ def step_bytes(setup, precision):
         if layer > 0:
             below = setup['batch_nodes'][hop + 1]
             total += 2 * joined + product        # gradient of the joined rows, written and read
-            total += 2 * below * cols[layer] * width  # the product below tells what passed; its gradient is written
+            total += 2 * below * cols[layer] * width  # the product below shows what passed; its gradient is written
     return total
 
 
@@ -101,7 +101,7 @@ def print_roofline(setup, row, options):
 
 
 def measure(arguments, options):
-    """What the runs were, the medians of their counted epochs, and these epochs."""
+    """The setup of the runs, the medians of their counted epochs, and these epochs."""
     epochs, setup, final = [], {}, {}
     for _ in range(arguments.runs):
         with tempfile.TemporaryDirectory(prefix='strata-epoch-') as folder:

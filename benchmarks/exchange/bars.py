@@ -35,7 +35,7 @@ CLUSTERS = 16
 
 SMALL_PLANTED = 'planted:parts={machines},within=0.95,nodes=4000,edges=40000,features=16,classes=4,train=400,seed=1'
 SMALL_SBM = 'synthetic:kind=sbm,nodes=2000,edges=20000,features=16,classes=4,train=400,seed=1'
-# What is measured, and its tiny counterpart.
+# The measured graph, and its tiny counterpart.
 GRAPHS = {'planted': ('planted:papers100M,nodes=20000000,parts={machines},within=0.95', SMALL_PLANTED),
           'papers100M': ('planted:papers100M,parts={machines},within=0.95', SMALL_PLANTED),
           'products': ('synthetic:products,nodes=1000000', SMALL_SBM),
@@ -50,7 +50,7 @@ class NotMeasurable(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """What trains on several machines. Parts are made by `method`; of planted graphs every machine generates its own."""
+    """A training job on several machines. Parts are made by `method`; of planted graphs every machine generates its own."""
     graph: str
     machines: int
     ranks: int   # of a machine
@@ -65,7 +65,7 @@ class Job:
 
 @dataclasses.dataclass(frozen=True)
 class Found:
-    """What was measured, and what it is compared with."""
+    """A measurement, and what it is compared with."""
     measured: float
     reference: float
     unit: str = 'ms per step'
@@ -101,7 +101,7 @@ class Host:
         return f'graphbolt:{folder}'
 
     def parts(self, graph, machines, method='', *options):
-        """What strata-train takes: parts, which are made once, or a graph that needs none."""
+        """The graph for strata-train: parts, which are made once, or a graph that needs none."""
         spec = self.facebook() if graph == FACEBOOK else GRAPHS[graph][self.small].format(machines=machines)
         if spec.startswith(exchange.PLANTED):
             return spec
@@ -141,7 +141,7 @@ def gpu_names():
 
 @contextlib.contextmanager
 def on_cores(count):
-    """Programs that are started meanwhile have so many cores."""
+    """Lets programs that are started meanwhile have this many cores."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, sorted(before)[:count])
     try:

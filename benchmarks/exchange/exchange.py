@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What machines ask of each other while they train, and how much of it training waits for, as a table and as JSON.
+"""Measures what machines ask of each other while they train, and how much of it training waits for, as a table and as JSON.
 
     exchange.py [--graph SPEC|planted:...] [--machines 2] [--ranks 1] [--methods metis,random] [--json FILE] [-- OPTIONS OF strata-train]
 

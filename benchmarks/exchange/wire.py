@@ -6,7 +6,7 @@
 
 Makes hosts of this one that share nothing but a network of the given rate (tests/support/netns_cluster.sh: root, network namespaces, tc),
 builds parts of the graph with METIS, one per host, and trains one rank on each, which keeps nothing of the others. Of each run, the median
-epoch after the first counts; its bytes are those of the rank that sends or receives most. Steps of a host without a network tell what
+epoch after the first counts; its bytes are those of the rank that sends or receives most. Steps of a host without a network show what
 computing takes. Needs the built programs (STRATA_BIN, or build/cuda/bin, or build/cpu/bin).
 """
 import argparse
@@ -39,7 +39,7 @@ def records(output, kind):
 
 
 def most_bytes(rank):
-    """That a rank sends or receives, in an epoch."""
+    """The most bytes that a rank sends or receives in an epoch."""
     hops, rows = rank['neighbors']['hops'], rank['features']
     sent = sum(hop['request_bytes'] + hop['answer_bytes'] for hop in hops) + rows['request_bytes'] + rows['row_bytes']
     return max(sent, sum(hop['received_bytes'] for hop in hops) + rows['received_bytes'])

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Useful bytes a second of ChunkTensor::gather, against what the hardware does at best. See README.md.
+// Measures useful bytes per second of ChunkTensor::gather against the hardware's best. See README.md.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -71,9 +71,9 @@ void add_options(CLI::App& app, Arguments& a) {
 struct Result {
   std::string where, order, how;
   Count row_bytes = 0, rows = 0;
-  double useful = 0;  ///< bytes a second, of one GPU
+  double useful = 0;  ///< bytes per second of one GPU
   double limit = 0;   ///< that the ratio refers to, for the same bytes
-  double cores = 0;   ///< CPU seconds of a rank a second
+  double cores = 0;   ///< CPU seconds per second and rank
 };
 
 HostPath host_path(const std::string& name) {
@@ -102,7 +102,7 @@ class Benchmark {
   }
   const Limits& limits() const { return limits_; }
   const std::vector<Result>& results() const { return results_; }
-  double created_seconds_a_gib() const { return created_seconds_a_gib_; }
+  double created_seconds_a_gib() const { return created_seconds_per_gib_; }
 
  private:
   static constexpr Count kBatches = 8;
@@ -112,13 +112,13 @@ class Benchmark {
     Count rows = 0;
     DType out = DType::f32;
     double limit = 0;
-    bool last_half = false;  ///< of the tensor's rows alone
+    bool last_half = false;  ///< only the last half of the tensor's rows
     double skew = 0;         ///< s of a heat that falls with the row number as its power -s
   };
 
   using Ids = std::vector<std::int64_t>;
 
-  /// kBatches times as many ids of rows [first, end) as a gather takes.
+  /// Draws kBatches times as many ids of rows [first, end) as a gather takes.
   Ids random_ids(const Gather& gather, Count first, Count end) const {
     std::mt19937_64 random(static_cast<std::uint64_t>(gather.rows + machine_.rank()));
     Ids ids(static_cast<std::size_t>(gather.rows * kBatches));
@@ -128,7 +128,7 @@ class Benchmark {
     return ids;
   }
 
-  /// The distinct rows that so many draws find, in random order; row numbers are drawn as their power -skew.
+  /// The distinct rows that `draws` draws find, in random order; row numbers are drawn as their power -skew.
   static Ids distinct_ids(Count draws, double skew, Count table_rows, std::mt19937_64& random) {
     std::uniform_real_distribution<double> uniform;
     const double exponent = 1 / (1 - skew);
@@ -148,8 +148,8 @@ class Benchmark {
     return copy;
   }
 
-  /// Several batches of different ids follow each other on the stream, as in training: small ones are then
-  /// not measured by the time of a launch, and none finds its rows in the cache.
+  /// Measures several batches of different ids, one after the other on the stream as in training: so launches
+  /// do not dominate small ones, and none finds its rows in the cache.
   double measure(const tensor::ChunkTensor& tensor, const Gather& gather) {
     const Count all_rows = tensor.spec().rows;
     return measure(tensor, gather, random_ids(gather, gather.last_half ? all_rows / 2 : 0, all_rows));
@@ -178,7 +178,8 @@ class Benchmark {
     return median.seconds;
   }
 
-  /// A search for the threads' share learns from one gather of those in flight, and takes 21.
+  /// Repetitions of a measurement: a search for the threads' share learns from one gather at a time; it takes
+  /// 21.
   Timing timing_for(const tensor::GatherSettings& settings) const {
     constexpr int kSearch = 30;
     Timing timing = arguments_.timing;
@@ -205,7 +206,7 @@ class Benchmark {
                                      .cols = row_bytes / static_cast<Count>(size_of(dtype)),
                                      .dtype = dtype},
                                     place(rows));
-    created_seconds_a_gib_ =
+    created_seconds_per_gib_ =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() / gib;
     return tensor;
   }
@@ -225,7 +226,7 @@ class Benchmark {
     }
   }
 
-  /// Half as many bytes are read as written; the limit is what moving both takes.
+  /// Measures conversions: half as many bytes are read as written; the limit is the time of moving both.
   void convert() {
     for (const Count bytes : {128, 256, 512}) {
       tensor::ChunkTensor tensor =
@@ -252,8 +253,8 @@ class Benchmark {
     return code;
   }
 
-  /// Rows of 128 floats, compressed, become f32. On the GPU the limit is what moving the code and the floats
-  /// takes; from the host it is what the bytes of the code take.
+  /// Measures rows of 128 floats that are decoded to f32. On the GPU the limit is the time of moving the code
+  /// and the floats; from the host it is that of the bytes of the code.
   void codes() {
     constexpr Count kCols = 128;
     for (const auto kind : {RowCode::Kind::i8, RowCode::Kind::i4, RowCode::Kind::vq}) {
@@ -324,8 +325,8 @@ class Benchmark {
     }
   }
 
-  /// Half of the rows on the host, the others on the GPUs; the limit is the rate at which the host's half of
-  /// the rows comes alone.
+  /// Measures half of the rows on the host and the others on the GPUs; the limit is the rate of only the
+  /// host's half.
   void mixed() {
     for (const Count bytes : arguments_.host_row_bytes) {
       const auto halves = [](Count rows) {
@@ -348,14 +349,14 @@ class Benchmark {
     }
   }
 
-  /// What the planner expects of its placement, against what the gather takes; the limit is the expectation.
+  /// Measures a planned placement; the limit is the planner's expectation.
   void planned() {
     for (const Count bytes : arguments_.host_row_bytes)
       for (const double skew : {0.0, 0.5, 0.8})
         for (const Count draws : arguments_.num_rows) planned_gather(bytes, skew, draws);
   }
 
-  /// Accesses as a sample of batches shows them.
+  /// The heat by a sample of batches.
   static plan::HeatCurve sampled_heat(Ids batch, Count table_rows) {
     constexpr int kPoints = 400;
     std::ranges::sort(batch);
@@ -392,7 +393,7 @@ class Benchmark {
     tensor::ChunkTensor tensor =
         table(arguments_.host_gib, row_bytes, DType::f32, [&](Count) { return plan.tensors[0].placement; });
     const double expected_rate = static_cast<double>(rows * row_bytes) / plan.seconds.batch();
-    tell(measured, plan);
+    print_rates(measured, plan);
     measure(tensor,
             {.where = "planned",
              .how = fmt::format("heat ~ row^-{:.1f}", skew),
@@ -402,8 +403,8 @@ class Benchmark {
     tensor.close(machine_);
   }
 
-  /// What the expectation is made of.
-  void tell(const tensor::MeasuredPaths& measured, const plan::MachinePlan& plan) const {
+  /// Prints the rates behind the expectation.
+  void print_rates(const tensor::MeasuredPaths& measured, const plan::MachinePlan& plan) const {
     if (machine_.rank() > 0) return;
     fmt::print(stderr,
                "GB/s: own {:.0f}, peers {:.0f}, zero copy {:.1f}, threads {:.1f}, both {:.1f} after {}; "
@@ -437,7 +438,7 @@ class Benchmark {
   ThreadPool pool_{1};
   Limits limits_;
   std::vector<Result> results_;
-  double created_seconds_a_gib_ = 0;  // of the table made last
+  double created_seconds_per_gib_ = 0;  // of the table made last
 };
 
 nlohmann::json to_json(const Benchmark& benchmark, const comm::Machine& machine) {
@@ -459,7 +460,7 @@ nlohmann::json to_json(const Benchmark& benchmark, const comm::Machine& machine)
             {"host_to_device", l.host_to_device},
             {"peer_copy", l.peer_copy},
             {"all_to_all", l.all_to_all}}},
-          {"seconds_a_gib_to_create_the_last_table", benchmark.created_seconds_a_gib()},
+          {"seconds_per_gib_to_create_the_last_table", benchmark.created_seconds_a_gib()},
           {"results", rows}};
 }
 

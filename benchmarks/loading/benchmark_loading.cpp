@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Time of batches::load_parts against a plain parallel read of the same files. See README.md.
+// Measures batches::load_parts against a plain parallel read of the same files. See README.md.
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
@@ -39,7 +39,7 @@ void add_options(CLI::App& app, Arguments& arguments) {
   app.add_option("--json", arguments.json, "file for the results");
 }
 
-/// What load() reads of the parts, which one machine hosts all.
+/// Bytes of the parts that load() reads on a single machine.
 Count bytes_to_load(const graph::Manifest& manifest, const store::LoadOptions& options) {
   const Count feature_bytes = manifest.feature_row_bytes();
   const Count node_bytes = 8 + 8 + (manifest.has_labels ? 4 : 0) + feature_bytes;
@@ -48,7 +48,7 @@ Count bytes_to_load(const graph::Manifest& manifest, const store::LoadOptions& o
          splits * 8 + manifest.num_train * 8;
 }
 
-/// One way to the end: its seconds a run, and the bytes that it moves.
+/// One way of reading: its seconds per run, and the bytes that it moves.
 struct Series {
   std::string name;
   Count bytes = 0;
@@ -83,8 +83,8 @@ class Benchmark {
       throw InputError("this benchmark runs on one machine", "Start all ranks on one host.");
   }
 
-  /// The first, untimed read brings the files into the page cache. All take turns, so that other load on the
-  /// host meets all.
+  /// Runs all ways in turn, so that other load on the host affects all. The first, untimed read brings the
+  /// files into the page cache.
   Results run() {
     const store::LoadOptions options{.edge_ids = arguments_.edge_ids, .in_degrees = arguments_.in_degrees};
     store::LoadOptions unverified = options;
@@ -145,7 +145,7 @@ class Benchmark {
     return seconds;
   }
 
-  /// What load() allocates, as one: its pages are taken from the system where several ranks share them.
+  /// Times one region of load()'s size: its pages are taken from the system where several ranks share them.
   double make_regions(Count bytes) const {
     std::optional<tensor::HostRegion> region;
     return seconds_of([&] {
@@ -167,7 +167,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// Of the rates, had the regions been there before: what reading and checking alone reach.
+/// The ratio of the rates if the regions had existed before: what only reading and checking reach.
 double ratio_without_regions(const Results& r) {
   const double seconds = r.load.median() - r.regions.median();
   return static_cast<double>(r.load.bytes) / seconds / r.plain.rate();

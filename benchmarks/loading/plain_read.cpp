@@ -21,7 +21,7 @@ constexpr Count kBlockBytes = Count{4} << 20;
   throw IoError(path.string() + ": " + call + " failed: " + std::strerror(errno));
 }
 
-/// Fresh pages, as malloc gives them for anything large; an owner.
+/// Fresh pages, as malloc returns for anything large; an owner.
 class Memory {
  public:
   explicit Memory(Count bytes) : bytes_(static_cast<std::size_t>(std::max<Count>(bytes, 1))) {

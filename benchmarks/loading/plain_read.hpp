@@ -8,8 +8,8 @@
 
 namespace strata::benchmark {
 
-/// What any program must do to have files in memory: every rank reads an equal share of all blocks of 4 MiB
-/// with pread, all threads of `pool` at once, into memory that it has just got from the system.
+/// The least work to have files in memory: every rank reads an equal share of all blocks of 4 MiB
+/// with pread, all threads of `pool` at once, into memory fresh from the system.
 class PlainRead {
  public:
   /// Opens the files. Throws IoError.

@@ -5,7 +5,7 @@
     start_early.py --graph parts [--runs 5] [--json out.json] [-- options of strata-train]
 
 Runs take turns. Before each, the part files are dropped from the page cache of this host; --warm leaves them there. A run is
-ended when it has told of its first step. Options behind -- go to strata-train, for example --batch-size 1024 --fanouts 15,10,5.
+ended when it has logged its first step. Options behind -- go to strata-train, for example --batch-size 1024 --fanouts 15,10,5.
 STRATA_BIN is the folder of strata-train; without it, strata-train is looked for in PATH.
 """
 
@@ -38,7 +38,7 @@ def records(output: pathlib.Path) -> dict:
 
 
 def first_step(program: str, graph: pathlib.Path, options: list) -> float:
-    """Seconds from the start of a run to the end of its first step, as the run tells it."""
+    """Seconds from the start of a run to the end of its first step, as the run logs it."""
     with tempfile.TemporaryDirectory(prefix="strata-start-") as folder:
         output = pathlib.Path(folder) / "run"
         log = pathlib.Path(folder) / "log"

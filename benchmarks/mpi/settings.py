@@ -96,7 +96,7 @@ def measure_round(arguments, ranks, cases, number, folder):
 
 
 def measure(arguments, ranks, seconds, folder):
-    """As many rounds as the seconds allow, one at least."""
+    """Measures as many rounds as the seconds allow, one at least."""
     cases = [Case(transport, setting) for transport in TRANSPORTS for setting in SETTINGS if transport in setting.transports
              and (setting.name == AS_IS or arguments.only in setting.name)]
     begin, rounds = time.monotonic(), 0
@@ -108,7 +108,7 @@ def measure(arguments, ranks, seconds, folder):
 
 
 def ratios(case, plain):
-    """To the run of the same round that changes nothing but the transport."""
+    """Ratios to the run of the same round that changes nothing but the transport."""
     return [run['step'] / plain.runs[number]['step'] for number, run in case.runs.items() if number in plain.runs]
 
 

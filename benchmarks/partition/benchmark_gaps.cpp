@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether neighbor lists on disk should be compressed: bytes per entry of gaps in whole bytes, the time to
+// Measures whether to compress neighbor lists on disk: bytes per entry of gaps in whole bytes, the time to
 // decode them, the time of a pass of label propagation, and what the disk reads meanwhile. See README.md.
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -45,7 +45,7 @@ double fastest(int runs, const std::function<void()>& work) {
   return least;
 }
 
-/// Neighbor lists as the partitioner walks them: offsets, and ids of 32 bits.
+/// Neighbor lists as the partitioner scans them: offsets, and ids of 32 bits.
 struct Lists {
   std::vector<Count> begin;
   std::vector<std::int32_t> ids;
@@ -53,7 +53,7 @@ struct Lists {
   Count num_nodes() const { return std::ssize(begin) - 1; }
 };
 
-/// Without self-loops, and each neighbor once.
+/// Reads lists without self-loops, and each neighbor once.
 Lists read_lists(const std::string& input) {
   const graph::Graph graph = graph::read_graph(
       input,
@@ -75,7 +75,7 @@ std::vector<std::uint32_t> gaps_of(const Lists& lists, Count scale) {
   return gaps;
 }
 
-/// 7 bits of a number in each byte, whose highest bit says whether more follow.
+/// A code with 7 bits of a number per byte; the highest bit means that more follow.
 struct Varint {
   static constexpr const char* kName = "bytes of 7 bits";
 
@@ -98,7 +98,7 @@ struct Varint {
   }
 };
 
-/// 1 to 4 bytes per number; before each four of them a byte with their lengths.
+/// A code with 1 to 4 bytes per number; before each four of them a byte with their lengths.
 struct GroupVarint {
   static constexpr const char* kName = "groups of four";
 

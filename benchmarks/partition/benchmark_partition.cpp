@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Time, peak memory and edge cut of strata-partition's phases beside gpmetis on the same graph. See
+// Measures time, peak memory and edge cut of strata-partition's phases beside gpmetis on the same graph. See
 // README.md.
 #include <fmt/format.h>
 #include <unistd.h>
@@ -167,7 +167,7 @@ int main(int argc, char** argv) {
   app.add_option("--runs", options.runs, "Runs of each, with seeds 0, 1, ...; medians are shown")
       ->capture_default_str()
       ->check(CLI::Range(1, 100));
-  app.add_option("--threads", options.threads, "0: one a core")->capture_default_str();
+  app.add_option("--threads", options.threads, "Number of threads (0: one per core)")->capture_default_str();
   app.add_option("--folder", options.folder, "Where parts and gpmetis's input are written")
       ->capture_default_str();
   app.add_option("--json", options.json, "Write all runs to this file");

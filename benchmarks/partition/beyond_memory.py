@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What strata-partition takes for planted graphs of growing size: a row of a table for each.
+"""Measures strata-partition on planted graphs of growing size: one row of a table per graph.
 
 Memory is promised in proportion to the size. Graphs go to --inputs, parts and temporary files to --work; both are
-folders, of which only what this program wrote is removed.
+folders; only files that this program wrote are removed.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How few edges strata-partition cuts, and how long that takes, beside METIS k-way, as a table and as JSON.
+"""Measures how few edges strata-partition cuts, and how long that takes, beside METIS k-way, as a table and as JSON.
 
     cuts.py reference --graphs DIR --cuts reference_cuts.csv [--method multilevel] [--quality strong] [--seed 0] [--json FILE]
     cuts.py compare SPEC... --parts 8,64 [--method multilevel] [--quality strong] [--seed 0] [--json FILE]
@@ -33,7 +33,7 @@ def program():
 
 
 def seconds_of(text):
-    """Of "6.8 s", "1:05" and "1:02:03"."""
+    """The seconds of "6.8 s", "1:05" and "1:02:03"."""
     if ':' in text:
         total = 0
         for field in text.split(':'):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How long strata-partition cuts on the CPU and on a GPU, by turns, as a table.
+"""Measures how long strata-partition cuts on the CPU and on a GPU, by turns, as a table.
 
     devices.py [SPEC...] [--parts 64] [--threads 0] [--runs 1] [--quality default]
 
@@ -22,7 +22,7 @@ GRAPHS = ['synthetic:kind=sbm,nodes=1000000,edges=15000000,classes=512,features=
 
 
 def build(spec, device, args):
-    """Seconds of the assignment, its phases as the log tells them, and the id of the parts."""
+    """Seconds of the assignment, its phases as logged, and the id of the parts."""
     with tempfile.TemporaryDirectory() as folder:
         output = pathlib.Path(folder) / 'parts'
         command = [cuts.program(), 'build', '--input', spec, '--parts', args.parts, '--method', 'multilevel', '--device', device,

@@ -68,7 +68,7 @@ def report(arguments, epochs):
     row['peak_host_bytes'] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     where = f'{arguments.gpus} GPUs' if arguments.gpus else 'the CPU'
     print(f'{arguments.peer}: {arguments.graph} on {where}, fanouts {arguments.fanouts}, hidden {arguments.hidden}, '
-          f'{arguments.batch_size} seeds a rank and step; median of {len(epochs)} epochs')
+          f'{arguments.batch_size} seeds per rank and step; median of {len(epochs)} epochs')
     print(f'{"epoch s":>9} {"seeds/s":>11} {"sample s":>9} {"gather s":>9} {"train s":>9} {"wait s":>8} {"hidden":>7} {"peak host":>10}')
     print(f'{row["seconds"]:9.3f} {row["seeds_per_second"]:11,.0f} {stages} {"-":>8} {"-":>7} {row["peak_host_bytes"] / 2**30:6.2f} GiB')
     if arguments.json:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the peers share: their model, the loop over an epoch, and the clock of its stages."""
+"""Common code of the peers: their model, the loop over an epoch, and the clock of its stages."""
 import time
 from dataclasses import dataclass, field
 
@@ -15,7 +15,7 @@ class Missing(Exception):
 class Job:
     fanouts: list          # first hop first
     hidden: int
-    batch: int             # seeds a rank and step
+    batch: int             # seeds per rank and step
     epochs: int
     dropout: float
     learning_rate: float
@@ -87,7 +87,7 @@ def distributed(model, job):
 
 
 def train(job, model, batches):
-    """batches(epoch, clock) yields (x, layers, labels). Returns one record an epoch, as metrics.jsonl has them."""
+    """batches(epoch, clock) yields (x, layers, labels). Returns one record per epoch, as metrics.jsonl has them."""
     model = distributed(model, job)
     optimizer = torch.optim.Adam(model.parameters(), lr=job.learning_rate, fused=job.device.type == 'cuda')
     records = []

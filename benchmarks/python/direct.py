@@ -8,7 +8,7 @@
     unified, split of SMs   and gathers the next batch on SMs of its own, while others train on this one
     on the GPU              all rows lie there
 
-Fanouts are the seeds' first. Prints seconds an epoch, the median of three runs, as a table and bars, and the share of the first. A run
+Fanouts are the seeds' first. Prints seconds per epoch, the median of three runs, as a table and bars, and the share of the first. A run
 is an epoch, or as many steps of one as all three do in --seconds, at least 12. Before are steps that are not counted, after which losses
 are the same. On the CPU there is nothing to compare.
 """

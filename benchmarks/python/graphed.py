@@ -94,7 +94,7 @@ def measured(losses_over, loader, steps):
 
 
 def padding_of(step, loader, batches=20):
-    """What a batch's input rows and edges grow by on average."""
+    """The average growth of a batch's input rows and edges by padding."""
     sizes = [step._form.sizes_of(batch) for batch in itertools.islice(loader, batches)]
     return [
         sum(room) * len(sizes) / sum(sum(getattr(of_batch, name)) for of_batch in sizes) - 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Python costs: batches without a model, and PyG's GraphSAGE on them, beside what C++ and batches in memory take.
+"""The cost of Python: batches without a model, and PyG's GraphSAGE on them, beside what C++ and batches in memory take.
 
     loaders.py [--graph SPEC] [--fanouts 15,10,5] [--batch-size 1024] [--hidden 256] [--batches N] [--json FILE]
 
@@ -112,7 +112,7 @@ def main():
         print(f"{options.graph} {options.fanouts} batch {options.batch_size} on {device}, {len(merged)} batches an epoch")
         for name, values in rows.items():
             ratio = f"{values['ratio']:.2f} of '{values['beside']}'" if "ratio" in values else ""
-            print(f"{name:36} {values['ms']:8.3f} ms a batch (spread {values['spread']:.2f})  {ratio}")
+            print(f"{name:36} {values['ms']:8.3f} ms per batch (spread {values['spread']:.2f})  {ratio}")
         if options.json:
             with open(options.json, "w") as file:
                 json.dump(rows, file, indent=1)

@@ -27,7 +27,7 @@ MIB = 1 << 20
 
 @dataclasses.dataclass
 class Activity:
-    """Percent, over a stretch of time; None where the GPU or its driver does not tell."""
+    """Percent, over a stretch of time; None where the GPU or its driver does not report it."""
 
     sm_activity: float | None
     occupancy: float | None

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long calls between two ranks take from C++: empty ones, and such that bring a CPU tensor, beside copies
-// of the same bytes within memory; and a pipeline of two modules beside what its work takes at best.
+// Measures calls between two ranks from C++: empty ones, and ones with a CPU tensor, beside copies of the
+// same bytes within memory; and a pipeline of two modules beside the best possible time of its work.
 //
 // usage: two ranks as mpirun, srun or torchrun start them
 #include <ATen/ops/full.h>
@@ -24,7 +24,7 @@ int nothing() { return 0; }
 at::Tensor echo(const at::Tensor& tensor) { return tensor; }
 int receive(const at::Tensor& tensor) { return static_cast<int>(tensor.dim()); }
 
-/// With a warm-up of a tenth of the calls.
+/// Measures with a warm-up of a tenth of the calls.
 benchmarks::Times measure(int count, const std::function<void()>& run) {
   return benchmarks::measure(count, count / 10 + 3, run);
 }
@@ -35,7 +35,7 @@ void print(const char* what, const benchmarks::Times& times, std::int64_t bytes)
   fmt::print("\n");
 }
 
-/// Calls of rank 0, with the ranks on one machine or on one each.
+/// Measures calls of rank 0, with the ranks on one machine or on one each.
 void measure_calls(const comm::Communicator& ranks, bool one_machine) {
   rpc::Registry registry;
   registry.function("nothing", &nothing);
@@ -60,7 +60,7 @@ void measure_copy() {
   print("64 MiB within memory", measure(30, [&] { to.copy_(from); }), kMany);
 }
 
-/// Two stages, one per rank, of one thread each.
+/// Measures two stages, one per rank, of one thread each.
 void measure_pipeline(const comm::Communicator& ranks) {
   constexpr std::int64_t kRows = 800, kWidth = 512;
   rpc::Registry registry;

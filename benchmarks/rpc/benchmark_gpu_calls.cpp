@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors between the GPUs of two ranks of a machine, from C++: how long a call with one takes where the GPUs
-// reach each other, and where they do not, beside copies of the same bytes; and a pipeline of two modules.
+// Measures tensors between the GPUs of two ranks of a machine, from C++: calls where the GPUs reach each
+// other, and where they do not, beside copies of the same bytes; and a pipeline of two modules.
 //
-// usage: two ranks as mpirun, srun or torchrun start them, a GPU each or one for both
+// usage: two ranks as mpirun, srun or torchrun start them, with one GPU each or one for both
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <fmt/format.h>
@@ -37,7 +37,7 @@ void print(const std::string& what, const Times& times, double limit_us = 0) {
   fmt::print("\n");
 }
 
-/// Microseconds that copies alone take.
+/// Microseconds that only the copies take.
 struct Limits {
   double some_us = 0, much_us = 0, from_host_us = 0;
   double both_us = 0;  ///< to the host from one GPU, and from the host to the other one, at once

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensors between GPUs of two machines, or of two ranks that count as such: how long a call with one takes by
-// each channel, beside NCCL's send and receive alone.
+// Measures tensors between GPUs of two machines, or of two ranks that count as such: calls with one tensor by
+// each channel, beside only NCCL's send and receive.
 //
 // usage: two ranks as mpirun, srun or torchrun start them. If they share a GPU, NCCL_HOSTID must differ
 // between them.
@@ -30,7 +30,7 @@ double median_us(const std::function<void()>& run) {
   return benchmarks::measure(kCount, kWarmUp, run).median_us;
 }
 
-/// By size; on rank 0.
+/// Measures calls, by size; on rank 0.
 std::vector<double> measure_calls(const comm::Communicator& ranks,
                                   const std::vector<rpc::Channel>& channels) {
   rpc::Registry registry;
@@ -49,7 +49,7 @@ std::vector<double> measure_calls(const comm::Communicator& ranks,
   return times;
 }
 
-/// A way there, and one byte back that says so.
+/// Measures one way, and one byte back as the confirmation.
 std::vector<double> measure_nccl(const comm::Communicator& ranks) {
   const Device device = device_of(ranks.rank());
   const auto exchange = comm::make_device_exchange(ranks, device);

@@ -181,7 +181,7 @@ class Step:
         self.optimizer = torch.optim.Adam(self.layers.parameters())
         self.x = torch.randn(self.rows[0], sizes[0], device=device)
         self.labels = torch.randint(sizes[-1], (self.rows[-1],), device=device)
-        # Which row of the next layer each row is added to.
+        # The row of the next layer that each row is added to.
         self.targets = [torch.randint(few, (many,), device=device) for many, few in zip(self.rows, self.rows[1:])]
 
     def __call__(self):

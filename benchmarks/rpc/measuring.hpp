@@ -12,14 +12,14 @@
 #include "strata/comm/communicator.hpp"
 #include "strata/torch_ranks/torch_ranks.hpp"
 
-/// What the benchmarks of this folder share.
+/// Common code of the benchmarks of this folder.
 namespace strata::benchmarks {
 
 struct Times {
   double median_us, p99_us;
 };
 
-/// Of `count` calls after `warm_up` more.
+/// Measures `count` calls after `warm_up` more.
 inline Times measure(int count, int warm_up, const std::function<void()>& run) {
   std::vector<double> times;
   for (int i = 0; i < warm_up + count; ++i) {

@@ -6,10 +6,10 @@
 #include "strata/cuda/device.hpp"
 #include "strata/util/types.hpp"
 
-/// What the benchmarks of tensors on GPUs share.
+/// Common code of the benchmarks of tensors on GPUs.
 namespace strata::benchmarks {
 
-/// Of a rank; ranks share devices if there are not enough.
+/// The device of a rank; ranks share devices if there are not enough.
 inline Device device_of(int rank) { return {Device::Kind::cuda, rank % cuda::device_count()}; }
 
 inline at::TensorOptions bytes_on(Device device) {
@@ -22,7 +22,7 @@ inline void synchronize(const at::Tensor& tensor) {
   c10::impl::VirtualGuardImpl(at::kCUDA).synchronizeDevice(tensor.get_device());
 }
 
-/// A function to call; its answer says that the tensor is there.
+/// A function to call; its answer confirms that the tensor is there.
 inline int receive_on_gpu(const at::Tensor& tensor) {
   synchronize(tensor);
   return 0;

@@ -31,7 +31,7 @@ class Products : public torch::nn::Module {
   at::Tensor weight_;
 };
 
-/// What a pipeline of two takes at best, of what it takes: one stage is ahead of the other by a micro-batch.
+/// The best possible time of a pipeline of two as a share of its time: one stage is a micro-batch ahead.
 inline double of_ideal(const Times& stage, const Times& pipeline) {
   return stage.median_us * (kMicroBatches + 1) / kMicroBatches / pipeline.median_us;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Time of a minibatch and sampled edges a second, on one rank. See README.md.
+// Measures the time of a minibatch and sampled edges per second, on one rank. See README.md.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -99,7 +99,7 @@ struct Sample {
   Count edges, inputs;
 };
 
-/// Seeds of step s: a slice of the training nodes in a keyed random order, of all nodes where a batch is
+/// Seeds of step s: a slice of the training nodes in a keyed random order, or of all nodes if a batch is
 /// larger.
 std::vector<NodeId> seeds_of(const store::MachineGraph& graph, Count batch, std::uint64_t step) {
   const std::span<const NodeId> train = graph.train_nodes();
@@ -114,7 +114,7 @@ std::vector<NodeId> seeds_of(const store::MachineGraph& graph, Count batch, std:
   return seeds;
 }
 
-/// What a batch takes where the sampler always has work: the time from one end to the next.
+/// Measures a batch while the sampler always has work: the time from one end to the next.
 std::vector<Sample> measure(const store::MachineGraph& graph, const Arguments& arguments, ThreadPool& pool) {
   const Device device = graph.view().device;
   const cuda::Stream stream = device.is_cuda() ? cuda::Stream(device) : cuda::Stream();

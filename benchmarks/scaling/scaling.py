@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What strata-plan expects of clusters, and how that compares with steps that are measured.
+"""Compares what strata-plan expects of clusters with steps that are measured.
 
     scaling.py table [--write]       the table of README.md: 8 to 256 machines of 8 GPUs, two graphs; some minutes
     scaling.py validate [--gpus N]   steps of 2 and 3 virtual machines of this host, on its CPUs or GPUs, beside what runs on one
@@ -110,7 +110,7 @@ class Validation:
         return records(output, 'run')[-1], min(epoch['seconds'] / epoch['steps'] for epoch in records(output, 'epoch')[1:])
 
     def alone(self, graph, ranks, options, output):
-        """As many ranks as the cluster has, on one machine, so that they share cores as its ranks do. GPUs gather rows first, as on
+        """Trains with as many ranks as the cluster has, on one machine, so that they share cores as its ranks do. GPUs gather rows first, as on
         several machines, if not all of them are copied to every GPU."""
         how = ['--placement', 'features=99/1/0'] if self.on_gpus else ['--pipeline', 'off']
         return self.train(graph, ranks, [*without_rows_in_bf16(options), *how], output)[1]

@@ -46,7 +46,7 @@ std::vector<std::int32_t> equal_pieces(const CompactGraph& graph, const AssignOp
   return part_of;
 }
 
-/// One part id per line; a line break at the end is optional.
+/// Reads one part id per line; a line break at the end is optional.
 std::vector<std::int32_t> from_file(const CompactGraph& graph, const AssignOptions& options) {
   check_parts_file(options.file);
   const std::string contents = read_file(options.file);

@@ -12,11 +12,11 @@ using Weights = std::vector<std::vector<std::int32_t>>;  ///< [constraint][node]
 
 Count total(const std::vector<std::int32_t>& weights);
 
-/// The weights of the asked constraints that have a positive sum; a warning tells of the others.
+/// The weights of the requested constraints that have a positive sum; a warning names the others.
 Weights usable_weights(const CompactGraph& graph, const std::vector<NodeId>& train,
                        const AssignOptions& options);
 
-/// The most that one of several parts may weigh, of such a weight together: the requested share, but never
+/// The most that one part may weigh of a total weight: the requested share, but never
 /// less than whole nodes allow.
 Count most_of_share(Count total, int num_parts, double imbalance);
 
@@ -27,8 +27,8 @@ std::vector<Count> limits_of(const Weights& weights, const AssignOptions& option
 void fill_empty_parts(int num_parts, const std::function<Count(Count)>& degree_of,
                       std::vector<std::int32_t>& part_of);
 
-/// All weights of a node next to each other. Empty if every node weighs one, the default of those who read
-/// it.
+/// Weights with all of a node next to each other. Empty if every node weighs one, which readers assume by
+/// default.
 template <typename T>
 std::vector<T> interleave(const Weights& weights, Count num_nodes) {
   const bool unit =

@@ -100,7 +100,7 @@ std::vector<Count> occurrences(const CompactGraph& graph, ThreadPool& pool) {
   std::vector<Count> heat(static_cast<std::size_t>(graph.num_nodes));
   graph.indices.span().visit([&](const auto* indices) {
     pool.parallel_for(graph.num_edges(), kEdgeGrain, [&](Count begin, Count end) {
-      graph.breathe();
+      graph.release_pages();
       for (Count e = begin; e < end; ++e) {
         std::atomic_ref{heat[static_cast<std::size_t>(indices[e])]}.fetch_add(1, std::memory_order_relaxed);
       }
@@ -113,7 +113,7 @@ bool is_symmetric(const CompactGraph& graph, ThreadPool& pool) {
   std::atomic<std::uint64_t> difference{0};
   graph.indices.span().visit([&](const auto* indices) {
     pool.parallel_for(graph.num_nodes, kNodeGrain, [&](Count begin, Count end) {
-      graph.breathe();
+      graph.release_pages();
       std::uint64_t sum = 0;
       for (Count v = begin; v < end; ++v) {
         const std::uint64_t v_hash = mix64(static_cast<std::uint64_t>(v));

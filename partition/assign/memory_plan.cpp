@@ -31,7 +31,8 @@ std::int64_t bytes_per_node(const graph::InputSize& input, const MemoryUse& use)
   return use.bytes_per_node + use.bytes_per_node_weight * input.node_weight_kinds;
 }
 
-/// A promise needs the upper bound; without one, most inputs list both directions.
+/// Bytes in memory: an upper bound if there is a limit to keep; else both directions as most inputs list
+/// them.
 std::int64_t bytes_in_memory(const graph::InputSize& input, const MemoryUse& use,
                              const MemoryOptions& options) {
   const bool most = options.limit_bytes > 0 || options.both_directions;
@@ -90,10 +91,10 @@ std::int64_t room_for_nodes(const graph::InputSize& input, const MemoryUse& use,
                   format_bytes_at_least(needed)));
 }
 
-int threads_within(std::int64_t room_bytes, int num_threads) {
+int threads_within(std::int64_t capacity_bytes, int num_threads) {
   constexpr std::int64_t kThreadBytes = std::int64_t{16} << 20;
   const std::int64_t all = num_threads > 0 ? num_threads : available_cores();
-  return static_cast<int>(std::clamp<std::int64_t>(room_bytes / kThreadBytes, 1, all));
+  return static_cast<int>(std::clamp<std::int64_t>(capacity_bytes / kThreadBytes, 1, all));
 }
 
 bool holds(const MemoryPlan& plan, const graph::InputSize& input, const MemoryUse& use,
@@ -116,7 +117,7 @@ MemoryPlan plan_memory(const graph::InputSize& input, const MemoryUse& use, cons
                     format_bytes(wanted), format_count(input.nodes), format_count(input.edges),
                     format_bytes(limit)),
         "Use --method auto, which keeps edges on disk, or give more --memory.");
-  return {.on_disk = true, .limit_bytes = limit, .room_bytes = room_for_nodes(input, use, limit)};
+  return {.on_disk = true, .limit_bytes = limit, .capacity_bytes = room_for_nodes(input, use, limit)};
 }
 
 }  // namespace strata::partition

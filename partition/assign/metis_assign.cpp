@@ -13,7 +13,7 @@
 namespace strata::partition {
 namespace {
 
-/// The asked weights, if METIS can add them up.
+/// The requested weights, if METIS can add them up.
 Weights metis_weights(const CompactGraph& graph, const std::vector<NodeId>& train,
                       const AssignOptions& options) {
   Weights weights = usable_weights(graph, train, options);

@@ -8,7 +8,7 @@
 
 namespace strata::partition {
 
-/// What METIS reads: every pair of neighbors once in each direction, without self-loops or repetitions.
+/// A graph as METIS reads it: every pair of neighbors once in each direction, no self-loops or repetitions.
 ///
 /// Borrows the graph's own indices if they already have this form; the graph must then stay alive.
 struct MetisGraph {

@@ -141,7 +141,7 @@ class Dealer {
     return sum;
   }
 
-  /// How full a part is under those constraints.
+  /// The fullness of a part under those constraints.
   double fullness(std::int32_t part, unsigned constraints) {
     double most = 0;
     for (int c = 0; c < constraints_; ++c)

@@ -7,7 +7,7 @@
 
 namespace strata::partition {
 
-/// What METIS cuts: every pair of neighbors once in each direction, without self-loops or repetitions.
+/// A graph for METIS to cut: every pair of neighbors once in each direction, no self-loops or repetitions.
 struct KwayGraph {
   std::vector<idx_t> xadj;  ///< [num_nodes + 1]
   std::vector<idx_t> own_ids{};

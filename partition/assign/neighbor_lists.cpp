@@ -67,7 +67,7 @@ template <typename Id>
 bool is_simple(const CompactGraph& graph, const Lists<Id>& in, ThreadPool& pool) {
   std::atomic<bool> simple{true};
   pool.parallel_for(graph.num_nodes, kNodeGrain, [&](Count first, Count last) {
-    graph.breathe();
+    graph.release_pages();
     for (Count v = first; v < last; ++v) {
       for (Count e = in.begin[v]; e < in.begin[v + 1]; ++e) {
         const bool repeated = e > in.begin[v] && in.ids[e] == in.ids[e - 1];

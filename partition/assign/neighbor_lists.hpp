@@ -8,7 +8,7 @@
 
 namespace strata::partition {
 
-/// What partitioners read: every pair of neighbors once in each direction, without self-loops or repetitions.
+/// Lists for partitioners: every pair of neighbors once in each direction, no self-loops or repetitions.
 ///
 /// Borrows the graph's own lists if they already have this form; the graph must then stay alive. Moves, but
 /// does not copy.
@@ -25,7 +25,7 @@ struct NeighborLists {
   NeighborLists& operator=(NeighborLists&&) = default;
 };
 
-/// Throws if lists with these bounds, [num_nodes + 1], are too large for whom they are made.
+/// Throws if lists with these bounds, [num_nodes + 1], are too large for their user.
 using AcceptSizes = std::function<void(Count num_nodes, const Count* begin)>;
 
 /// Calls `accept`, if there is one, before the lists themselves are allocated. Throws InputError for more

@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kProgram = "strata-partition";
 
-/// Warns where that fails, for example because there is no Python: the parts are whole all the same.
+/// Draws a page; warns where that fails, for example because there is no Python: the parts are whole even so.
 void draw_page(const std::filesystem::path& page) {
   const std::string facts = facts_file(page).string();
   const std::string failure = draw_report({facts}, page);

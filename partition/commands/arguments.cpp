@@ -52,7 +52,7 @@ void add_class_limit(CLI::App& command, Arguments& args) {
       ->group("Input");
 }
 
-/// The method of repartition also knows the parts that are there.
+/// The choices of --method; repartition has more, because it knows the parts that are there.
 constexpr const char* kMethods =
     "How nodes are assigned to parts: auto or multilevel (few cut edges, for graphs of any size), metis "
     "(METIS k-way), random, range (of ids), or file:PATH (one part id per line). On small graphs auto also "

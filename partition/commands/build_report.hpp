@@ -10,7 +10,7 @@ namespace strata::partition {
 /// The text that a person sees after a build: what was cleaned, what was cut, and how long each phase took.
 std::string report_text(const BuildReport& report, const std::filesystem::path& output);
 
-/// What info_json() has about the parts, and where they are, what was cleaned, and what it took. A detailed
+/// The JSON of info_json() about the parts, with their place, what was cleaned, and the cost. A detailed
 /// report also has "edges_between" and "degrees", as in BuildReport.
 std::string report_json(const BuildReport& report, const std::filesystem::path& output);
 

@@ -62,7 +62,7 @@ std::vector<std::string> known_words(const CLI::App& app) {
                    near.empty() ? help : fmt::format("Did you mean {}? {}", near, help));
 }
 
-/// An empty variable of a shell must not undo what an option promises.
+/// Refuses empty values: an empty variable of a shell must not undo what an option promises.
 void refuse_empty_values(const CLI::App& app) {
   for (const CLI::App* command : app.get_subcommands())
     for (const CLI::Option* option : command->get_options())
@@ -71,7 +71,7 @@ void refuse_empty_values(const CLI::App& app) {
                          "Give one, or leave the option out.");
 }
 
-/// Options of the program that are nothing to a call from another one.
+/// Options of the program that a call from another one does not have.
 constexpr std::string_view kOfProgram[] = {"help", "json", "log-level"};
 
 std::string with(std::string name, char from, char to) {
@@ -171,7 +171,7 @@ CommandResult Command::run(StopFlag& stop) {
   try {
     return state_->run(stop);
   } catch (const InputError&) {
-    graph::refuse_truncated_inputs();  // the cause of whatever else is wrong with the input
+    graph::refuse_truncated_inputs();  // the cause of any other error in the input
     throw;
   }
 }

@@ -108,7 +108,7 @@ void take_splits(InputOptions& input) {
   }
 }
 
-/// Parts were cleaned when they were built.
+/// Refuses options of cleaning for parts, which were cleaned when they were built.
 void refuse_for_parts(const CLI::App& command, const std::string& spec) {
   for (const char* const name : {"--direction", "--duplicates", "--self-loops", "--allow-outside-paths"})
     if (const CLI::Option* option = command.get_option_no_throw(name); option != nullptr && *option)

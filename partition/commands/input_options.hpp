@@ -10,7 +10,7 @@
 
 namespace strata::partition {
 
-/// What a command line says of the graph to read, as text and then as values.
+/// The options about the graph to read, as text and then as values.
 struct InputOptions {
   std::string spec, direction = "auto", duplicates = "remove", self_loops = "keep", labels;
   std::vector<std::string> features, splits;

@@ -5,7 +5,7 @@
 
 namespace strata::partition {
 
-/// What an option takes. The second line of what they say is the remedy.
+/// Checks of an option's value. The second line of their messages is the remedy.
 CLI::Validator whole_number(std::uint64_t least, std::uint64_t most);
 CLI::Validator number_within(double least, double most);  ///< neither NaN nor infinity
 

@@ -16,7 +16,7 @@
 namespace strata::partition {
 namespace {
 
-/// 0 if none was given.
+/// The limit in bytes; 0 if none was given.
 std::int64_t memory_limit(const std::string& memory) {
   if (memory.empty()) return 0;
   constexpr std::int64_t kLeast = std::int64_t{64} << 20;
@@ -27,8 +27,8 @@ std::int64_t memory_limit(const std::string& memory) {
   return limit;
 }
 
-/// Whether edges that the input lists once are taken in both directions, as far as one can tell before it is
-/// read.
+/// Whether edges that the input lists once may be taken in both directions, as far as that is known before it
+/// is read.
 bool may_add_directions(const InputOptions& input) {
   using Format = graph::DatasetSource::Format;
   using Direction = graph::ReadOptions::Direction;
@@ -40,7 +40,7 @@ bool may_add_directions(const InputOptions& input) {
          (input.read.direction == Direction::automatic && may_say_so);
 }
 
-/// Ends reading into memory that has no room for so many nodes.
+/// Ends reading into memory that does not hold so many nodes.
 struct TooManyNodes {
   Count nodes = 0;
 };
@@ -94,18 +94,19 @@ class InputReader {
           folder_.string());
     spdlog::info("the edges go to temporary files in {}: in memory they would take more than {}",
                  folder_.string(), format_bytes(plan.limit_bytes));
-    ReadInput input{.scratch = std::make_unique<ScratchStore>(folder_, plan.room_bytes), .stored = {}};
-    read.num_threads = threads_within(plan.room_bytes, read.num_threads);
+    ReadInput input{.scratch = std::make_unique<ScratchStore>(folder_, plan.capacity_bytes), .stored = {}};
+    read.num_threads = threads_within(plan.capacity_bytes, read.num_threads);
     input.stored = graph::read_stored_graph(options_.source, read, options_.files, *input.scratch);
     graph::InputSize size = size_;
     size.nodes = input.stored.graph.num_nodes();
     size.bytes_in_memory += static_cast<std::int64_t>(input.stored.graph.node_names.size());
-    input.scratch->set_room(room_for_nodes(size, use_, plan.limit_bytes));
+    input.scratch->set_capacity(room_for_nodes(size, use_, plan.limit_bytes));
     return_freed_memory();
     return input;
   }
 
-  /// What the input's headers state may be wrong; then it is refused here, before it is read.
+  /// Checks the disk for the sizes in the input's headers. They may be wrong; that is refused here, before it
+  /// is read.
   void check_disk() const {
     const std::int64_t free = free_disk_bytes(folder_);
     if (size_.least_scratch_bytes <= free) return;

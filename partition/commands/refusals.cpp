@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Without links and "..", as far as it exists, and without a slash at the end.
+/// A path without links and "..", as far as it exists, and without a slash at the end.
 fs::path resolved(const fs::path& path) {
   std::error_code code;
   const fs::path whole = fs::weakly_canonical(fs::absolute(path, code), code);
@@ -36,7 +36,7 @@ std::optional<fs::path> parts_of(const graph::Source& source) {
   return directory != nullptr ? std::optional(*directory) : std::nullopt;
 }
 
-/// Whether a file belongs to the input: a new file beside those of a dataset does not.
+/// Whether a file belongs to the input; a new file beside those of a dataset does not.
 bool is_of_input(const fs::path& file, const InputOptions& input) {
   if (const auto parts = parts_of(input.source); parts && is_within(file, *parts)) return true;
   std::error_code code;

@@ -31,7 +31,7 @@ std::filesystem::path scratch_folder(const Arguments& args, const std::filesyste
   return args.scratch.empty() ? otherwise : args.scratch;
 }
 
-/// The parts are there already, which an error has to say.
+/// Writes the facts for a page. The parts are there already, which an error has to state.
 void write_facts(const Arguments& args, const BuildReport& report) {
   try {
     check_report(args);  // something else may have appeared there meanwhile
@@ -42,7 +42,7 @@ void write_facts(const Arguments& args, const BuildReport& report) {
   }
 }
 
-/// Reads what args.input names, partitions it and tells about it.
+/// Reads the input of args.input, partitions it and reports the result.
 CommandResult build_from_input(Arguments& args, const CLI::App& command, StopFlag& stop) {
   check_seed(args, command);
   check_output(args.build);
@@ -70,7 +70,7 @@ CommandResult build_from_input(Arguments& args, const CLI::App& command, StopFla
           .page = args.report};
 }
 
-/// New parts get as many clusters each as the old ones have, unless another number is given.
+/// Sets as many clusters per new part as the old ones have, unless another number is given.
 void take_clusters(Arguments& args, const CLI::App& command, const graph::Manifest& manifest) {
   if (manifest.num_clusters == 0 || command.count("--clusters") > 0) return;
   args.build.assign.clusters = static_cast<int>(manifest.num_clusters);

@@ -6,7 +6,7 @@
 #include "strata/partition/command.hpp"
 #include "strata/partition/stop.hpp"
 
-/// What the commands do once their options are read. `command` knows which of them were given.
+/// The work of the commands once their options are read. `command` knows which of them were given.
 namespace strata::partition {
 
 CommandResult run_build(Arguments& args, const CLI::App& command, StopFlag& stop);

@@ -46,13 +46,13 @@ class DeviceArray {
   void fill(int byte, cudaStream_t stream) {
     if (size_ > 0) cuda::check(cudaMemsetAsync(data_, byte, bytes_of(size_), stream), "cudaMemsetAsync");
   }
-  /// `values` may change when it returns.
+  /// Copies `values` to the GPU; they may change when it returns.
   void write(const T* values, Count count, cudaStream_t stream) {
     if (count == 0) return;
     cuda::check(cudaMemcpyAsync(data_, values, bytes_of(count), cudaMemcpyHostToDevice, stream),
                 "to the GPU");
   }
-  /// Waits for the stream.
+  /// Copies to `values`; waits for the stream.
   void read(T* values, Count count, cudaStream_t stream) const {
     if (count > 0)
       cuda::check(cudaMemcpyAsync(values, data_, bytes_of(count), cudaMemcpyDeviceToHost, stream),

@@ -5,7 +5,7 @@ namespace strata::partition {
 namespace {
 
 constexpr std::int64_t kMarginBytes = std::int64_t{256} << 20;  // for tables of sums and what others allocate
-constexpr Count kEntriesAtOnce = Count{1} << 24;  // of a copy, between which pages of files may be let go
+constexpr Count kEntriesAtOnce = Count{1} << 24;  // per copy; pages of files may be released between copies
 
 Count entry_bytes(const LevelGraph& graph) { return graph.edge_weights == nullptr ? 4 : 8; }
 
@@ -43,7 +43,7 @@ DeviceLists::DeviceLists(const LevelGraph& graph, std::int64_t limit_bytes, cuda
   all_.push_back(range);
 }
 
-/// Chunks of a level begin at multiples of their size, whatever the key.
+/// The size of the largest chunk; chunks of a level begin at multiples of their size, whatever the key.
 Count DeviceLists::largest_chunk() const {
   const Count size = Chunks{graph_.num_nodes, 0}.size();
   Count most = 0;
@@ -64,7 +64,7 @@ void DeviceLists::copy_lists(Count first, Count last, Count to) {
       cuda::check(cudaMemcpyAsync(weights_.data() + place, graph_.edge_weights + e,
                                   items * sizeof(std::uint32_t), cudaMemcpyHostToDevice, stream_),
                   "weights to the GPU");
-    graph_.breathe();
+    graph_.release_pages();
   }
 }
 

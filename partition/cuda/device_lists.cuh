@@ -10,7 +10,7 @@
 
 namespace strata::partition {
 
-/// Consecutive nodes whose lists are at hand: entry e of theirs, as the graph counts, is ids[e - shift].
+/// Consecutive nodes with their lists on the device: the graph's entry e is ids[e - shift].
 struct DevicePiece {
   Count first, last, shift;
 };

@@ -8,7 +8,7 @@
 namespace strata::partition {
 namespace {
 
-/// Adds up what leads to other parts, from both sides.
+/// Adds up the weight of edges to other parts, from both sides.
 struct CutWork {
   const std::int32_t* part;
 
@@ -70,7 +70,7 @@ struct CollectWork {
   const Count *gain, *held;
   std::uint8_t *chosen, *candidate;
 
-  /// Those that were chosen last rest, as do half of all when a round has not helped.
+  /// Whether a node takes part: those chosen last rest, as do half of all when a round has not helped.
   __device__ bool takes_part(Count v) const {
     if (chosen[v] != 0) return false;
     const std::uint32_t coin =

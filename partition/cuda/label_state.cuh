@@ -6,7 +6,7 @@ namespace strata::partition {
 
 inline constexpr int kMostConstraints = 8;
 
-/// Labels of all nodes on the GPU, and what the nodes of a label weigh. A view.
+/// Labels of all nodes on the GPU, and the weight of the nodes per label. A view.
 struct LabelState {
   std::int32_t* label;         ///< as settled
   std::int32_t* next;          ///< as the node's chunk decided
@@ -19,7 +19,7 @@ struct LabelState {
   __device__ Count weight(Count v, int c) const {
     return weights == nullptr ? 1 : weights[v * constraints + c];
   }
-  /// Whether a cluster of such a load has room for a node.
+  /// Whether a cluster with this load has room for a node.
   __device__ bool has_room(Count v, const Count* load_of_cluster) const {
     for (int c = 0; c < constraints; ++c) {
       const Count w = weight(v, c);

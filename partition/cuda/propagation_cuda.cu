@@ -9,8 +9,8 @@
 namespace strata::partition {
 namespace {
 
-/// What a node has decided when the nodes before it in its chunk have, as far as that is known. Passes repeat
-/// for nodes of whose neighbors one before them has decided anew; the result is that of one after another.
+/// Decides for a node after the nodes before it in its chunk, as far as those are known. Passes repeat for
+/// nodes with an earlier neighbor that has decided anew; the result is that of one after another.
 struct ChooseWork {
   LabelState state;
   const std::int32_t* stamp;  ///< the pass that shall look at a node again
@@ -57,7 +57,7 @@ struct ChooseWork {
   }
 };
 
-/// Tells later neighbors in the chunk that a node has decided anew.
+/// Marks later neighbors in the chunk of a node that has decided anew.
 struct SpreadWork {
   const std::int32_t* found;
   std::int32_t *next, *stamp;

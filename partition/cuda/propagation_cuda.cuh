@@ -4,7 +4,7 @@
 
 namespace strata::partition {
 
-/// propagate() on the current GPU.
+/// Does propagate() on the current GPU.
 Labels propagate_cuda(const LevelGraph& graph, const ClusterOptions& options, std::int64_t list_bytes);
 
 }  // namespace strata::partition

@@ -18,7 +18,7 @@ void refuse_device_memory(std::int64_t wanted_bytes, std::int64_t free_bytes, st
 void refuse_device(const std::string& why) {
   throw InputError(
       "--device cuda: there is no CUDA device here" + (why.empty() ? why : fmt::format(" ({})", why)),
-      "Use --device cpu, which gives the same parts. nvidia-smi tells which devices the driver sees.");
+      "Use --device cpu, which gives the same parts. nvidia-smi shows which devices the driver sees.");
 }
 
 }  // namespace strata::partition

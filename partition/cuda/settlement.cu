@@ -13,13 +13,13 @@ struct Turns {
   const DevicePiece* chunks;
   Count chunk_size;
 
-  /// -1: a turn that nobody has.
+  /// The node of a turn; -1: no node has it.
   __device__ Count node(Count turn) const {
     const DevicePiece& chunk = chunks[turn / chunk_size];
     const Count v = chunk.first + turn % chunk_size;
     return v < chunk.last ? v : -1;
   }
-  /// A node that wants to move, or -1.
+  /// The node of a turn if it wants to move, or -1.
   __device__ Count mover(Count turn, const LabelState& state) const {
     const Count v = node(turn);
     return v >= 0 && state.next[v] != state.label[v] ? v : -1;
@@ -40,7 +40,7 @@ struct InflowWork {
 };
 
 /// Accepts all moves for now, and lists those from and to clusters that may not have room for all. Turn t
-/// gives event 2 t for who comes, and 2 t + 1 for who goes.
+/// gives event 2 t for an arriving node, and 2 t + 1 for a leaving one.
 struct ContestWork {
   LabelState state;
   Turns turns;

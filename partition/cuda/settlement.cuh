@@ -10,13 +10,13 @@ namespace strata::partition {
 /// Lets decisions of a wave take effect as if its nodes came one after another: a node moves if its cluster
 /// still has room when its turn comes.
 ///
-/// Clusters that have room for all who want to come need no order. At the others those who come and go are
+/// Clusters that have room for all arriving nodes need no order. At the others arrivals and departures are
 /// sorted by their turns, and one thread per cluster replays them. Whether a node goes may depend on the
 /// cluster that it goes to, so this repeats until nothing changes; the first of all turns is right at once,
 /// and each one after the turns before it.
 class Settlement {
  public:
-  /// Of waves of at most `most_nodes` nodes, in chunks of `chunk_size`.
+  /// Settles waves of at most `most_nodes` nodes, in chunks of `chunk_size`.
   Settlement(Count num_nodes, int constraints, Count chunk_size, Count most_nodes, cudaStream_t stream);
 
   void settle(const LabelState& state, std::span<const Chunks::Range> wave);

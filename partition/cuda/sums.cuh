@@ -19,7 +19,7 @@ struct BlockGroup {
   __device__ void sync() const { __syncthreads(); }
 };
 
-/// The best of what the threads of a group have, for all of them. T has better_than().
+/// The best value of the threads of a group, returned to all of them. T has better_than().
 template <typename T>
 __device__ T best_of(WarpGroup, T mine) {
   for (int distance = cuda::kWarp / 2; distance > 0; distance /= 2) {

@@ -23,7 +23,7 @@ inline constexpr int kLightDegree = 128;  // a warp takes nodes of at most so ma
 inline constexpr int kLightSlots = 256;   // and has room for as many distinct keys
 
 /// One warp per 32 nodes: it asks for all of them whether they are wanted, and takes those one after another.
-/// Reads a list once, four bytes per neighbor, and what Work reads of the neighbors, a sector of 32 bytes
+/// Reads a list once, four bytes per neighbor, and Work's data of the neighbors, a sector of 32 bytes
 /// each.
 template <typename Work>
 __global__ void walk_light(Work work, ListsView view, HeavyNodes heavy, Count* total) {
@@ -69,7 +69,7 @@ __global__ void walk_heavy(Work work, ListsView view, HeavyNodes heavy, Count* t
   if (cuda::lane_index() == 0 && sum != 0) add_count(total, sum);
 }
 
-/// Runs Works over nodes. A Work says wants(node), and visit(group, list, view, table) is called for each
+/// Runs Works over nodes. A Work has wants(node), and visit(group, list, view, table) is called for each
 /// node that is wanted, by all threads of a group; what visit() returns is added up.
 class Walker {
  public:
@@ -89,7 +89,7 @@ class Walker {
     total_.fill(0, stream);
   }
 
-  /// Over the nodes of a view. Asynchronous.
+  /// Runs a Work over the nodes of a view. Asynchronous.
   template <typename Work>
   void walk(const ListsView& view, const Work& work) {
     const HeavyNodes heavy{
@@ -105,7 +105,7 @@ class Walker {
                                                                                      total_.data());
     cuda::check_launch("walk_heavy");
   }
-  /// Over all nodes.
+  /// Runs a Work over all nodes.
   template <typename Work>
   void walk_all(const Work& work) {
     lists_.each_group(lists_.all(), [&](const ListsView& view) { walk(view, work); });

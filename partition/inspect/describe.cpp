@@ -55,8 +55,8 @@ GraphSummary::Degrees degrees_of(const graph::ListsView& lists) {
 /// Calls visit(node, in-neighbor) for every edge to the nodes [begin, end), which are not many.
 template <typename Visit>
 void each_edge(const graph::ListsView& lists, NodeId begin, NodeId end, Visit&& visit) {
-  constexpr Count kBreath = Count{1} << 18;
-  lists.breathe();
+  constexpr Count kReleaseInterval = Count{1} << 18;
+  lists.release_pages();
   lists.indices.visit([&](const auto* sources) {
     Count met = 0;
     for (NodeId v = begin; v < end; ++v) {
@@ -64,7 +64,7 @@ void each_edge(const graph::ListsView& lists, NodeId begin, NodeId end, Visit&& 
                   last = lists.indptr[static_cast<std::size_t>(v) + 1];
       for (Count e = first; e < last; ++e) {
         visit(v, static_cast<NodeId>(sources[e]));
-        if (++met % kBreath == 0) lists.breathe();
+        if (++met % kReleaseInterval == 0) lists.release_pages();
       }
     }
   });

@@ -99,7 +99,7 @@ void check_memory(const graph::PartitionRecord& record, int num_threads) {
                     "Give fewer --threads, or use a host with more memory.");
 }
 
-/// Whether there is anything of a partition; what is missing of it is a problem.
+/// Whether there is any file of a partition; missing ones are problems.
 bool has_files_of_parts(const fs::path& directory) {
   for (const fs::directory_entry& entry : fs::directory_iterator(directory))
     if (const std::string name = entry.path().filename().string();

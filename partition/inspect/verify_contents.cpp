@@ -212,7 +212,7 @@ class ContentsCheck {
 
   void check_whole_structure() {
     if (manifest_.undirected && asymmetry_ != 0)
-      report(-1, "", "says undirected, but some edge lacks its reverse");
+      report(-1, "", "is marked undirected, but some edge lacks its reverse");
     const auto offsets = manifest_.book.offsets();
     for (int part = 0; part < manifest_.book.num_parts(); ++part) {
       for (NodeId id = offsets[at(part)] + 1; id < offsets[at(part) + 1]; ++id) {
@@ -251,7 +251,7 @@ class ContentsCheck {
     return true;
   }
 
-  /// The reader refuses what is out of range.
+  /// Checks clusters by reading them; the reader refuses numbers out of range.
   void check_clusters(const PartReader& reader) const {
     if (manifest_.num_clusters == 0) return;
     std::vector<std::int32_t> clusters(at(std::min(kRows, reader.num_inner())));

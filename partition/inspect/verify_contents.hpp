@@ -9,11 +9,11 @@
 
 namespace strata::partition {
 
-/// Checks what hashes cannot: that the parts together are a graph as partition/FORMAT.md describes it.
+/// Checks more than hashes can: that the parts together are a graph as partition/FORMAT.md describes it.
 std::vector<Problem> verify_contents(const std::filesystem::path& directory,
                                      const graph::PartitionRecord& record, ThreadPool& pool);
 
-/// The most memory that verify() takes for a partition with so many threads.
+/// The most memory that verify() takes for a partition with `num_threads` threads.
 ///
 /// 25 bytes per node (original id, heat, place in a split, bits); per thread one bit per node, pieces of one
 /// part, and the hashes of the part's blocks.

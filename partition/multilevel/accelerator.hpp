@@ -11,8 +11,8 @@ namespace strata::partition {
 
 /// A device that clusters and refines levels, with the results of the CPU. For one thread.
 ///
-/// Arrays of a number per node lie in the device's memory. So do neighbor lists if they fit; else they pass
-/// through it in pieces, whenever they are walked. Throws OutOfMemory and CudaError.
+/// Arrays of one number per node lie in the device's memory. So do neighbor lists if they fit; else they pass
+/// through it in pieces, whenever they are scanned. Throws OutOfMemory and CudaError.
 class Accelerator {
  public:
   virtual ~Accelerator() = default;
@@ -20,7 +20,7 @@ class Accelerator {
   /// Whether a level is large enough to be worth the way to the device.
   virtual bool suits(const LevelGraph& graph) const = 0;
   virtual Labels propagate(const LevelGraph& graph, const ClusterOptions& options) = 0;
-  /// The result refers to all that it is made of.
+  /// Makes steps that refer to all arguments.
   virtual std::unique_ptr<JetSteps> jet_steps(const LevelGraph& graph,
                                               const std::vector<std::int32_t>& part_of, int num_parts) = 0;
 };

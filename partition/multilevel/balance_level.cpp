@@ -62,7 +62,7 @@ class Balancer {
   void relieve(int c) {
     std::vector<std::vector<Move>> found(at((graph_.num_nodes + kBalanceGrain - 1) / kBalanceGrain));
     pool_.parallel_for(graph_.num_nodes, kBalanceGrain, [&](Count first, Count last) {
-      graph_.breathe();
+      graph_.release_pages();
       Shelf<Links>::Loan loan{shelf_};
       for (Count v = first; v < last; ++v) {
         const std::int32_t from = part_of_[at(v)];
@@ -83,15 +83,15 @@ class Balancer {
     std::stable_sort(moves.begin(), moves.end(),
                      [](const Move& a, const Move& b) { return a.loss < b.loss; });
     Shelf<Links>::Loan loan{shelf_};
-    Breather breather{graph_.scratch};
+    PageReleaser releaser{graph_.scratch};
     for (const Move& move : moves) {
       apply(move.node, c, *loan);
-      breather.step();
+      releaser.step();
     }
   }
 
-  /// How far a part with such loads and a node more (sign 1) or less (-1) is above its limits: the sum of
-  /// squares, so that several small excesses are better than a large one. What nearly fills counts a little.
+  /// How far a part's loads are above its limits with a node added (sign 1) or removed (-1): the sum of
+  /// squares, so that several small excesses are better than a large one. A nearly full part counts a little.
   double pressure(std::int32_t part, Count node, int sign) const {
     double sum = 0;
     for (int c = 0; c < loads_.num_constraints(); ++c) {
@@ -104,7 +104,7 @@ class Balancer {
   }
 
   /// Where no part has room under all constraints: moves nodes that lower the pressure on both parts
-  /// together, even if the target exceeds a limit then. Says whether any moved.
+  /// together, even if the target exceeds a limit then. Returns whether any moved.
   bool ease() {
     const std::size_t before = moved_.size();
     if (eased_++ == kMostEasings) return false;

@@ -13,8 +13,8 @@ namespace strata::partition {
 /// One pass over all nodes that gives the same result for every number of threads.
 ///
 /// Nodes are taken in chunks of consecutive ids, in a keyed order. Some chunks at a time make a wave: they
-/// may run in any order and at once, so a chunk must read of others only what was there when the wave began,
-/// and what it decides takes effect between waves. Within a chunk each node may see the nodes before it.
+/// may run in any order and at once, so a chunk must read of others only their state when the wave began,
+/// and its decisions take effect between waves. Within a chunk each node may see the nodes before it.
 class Chunks {
  public:
   Chunks(Count num_nodes, std::uint64_t key)
@@ -27,9 +27,9 @@ class Chunks {
     Count begin, end;
   };
 
-  /// Of a chunk; the one of the highest ids may be smaller.
+  /// Nodes per chunk; the chunk of the highest ids may be smaller.
   Count size() const { return size_; }
-  /// Of a wave.
+  /// Nodes per wave.
   Count most_nodes() const { return at_once_ * size_; }
 
   /// Calls visit(wave) for one wave after another.

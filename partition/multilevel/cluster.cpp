@@ -11,7 +11,7 @@
 namespace strata::partition {
 namespace {
 
-/// Whether a cluster of such a load, by constraint, has room for a node.
+/// Whether a cluster with this load, by constraint, has room for a node.
 bool has_room(const LevelGraph& graph, const std::vector<Count>& limits, Count node, const Count* load) {
   for (int c = 0; c < graph.num_constraints; ++c) {
     const Count w = graph.weight(node, c);
@@ -71,7 +71,7 @@ class Propagation {
   }
 
   void choose(Chunks::Range range, int round) {
-    graph_.breathe();
+    graph_.release_pages();
     Shelf<Sums>::Loan loan{shelf_};
     Sums& sums = *loan;
     for (Count v = range.begin; v < range.end; ++v) {

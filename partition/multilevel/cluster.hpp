@@ -20,7 +20,7 @@ struct Clusters {
   Count count = 0;
 };
 
-/// What label propagation ends with.
+/// The result of label propagation.
 struct Labels {
   std::vector<std::int32_t> label;     ///< of each node: the number of a node
   std::vector<std::int32_t> favorite;  ///< another label that most weight led to, with or without room, or -1
@@ -31,7 +31,7 @@ struct Labels {
 /// number of threads.
 Labels propagate(const LevelGraph& graph, const ClusterOptions& options, ThreadPool& pool);
 
-/// Whether a round of so few moves was the last.
+/// Whether a round with so few moves was the last.
 inline bool has_settled(const LevelGraph& graph, Count moves) { return moves < graph.num_nodes / 100; }
 
 /// The key of a round's order of nodes.

@@ -107,7 +107,7 @@ class Contraction {
     piece = {};
   }
 
-  /// Runs of clusters of which one per thread fits the buffers.
+  /// Runs of clusters such that one per thread fits the buffers.
   std::vector<Count> bounds_by_entries() const {
     constexpr Count kEntryBytes = 40;  // in a piece, in the table of sums, and in the piece before
     const Count most = graph_.scratch->buffer_limit() / kEntryBytes / pool_.num_threads();
@@ -124,7 +124,7 @@ class Contraction {
   }
 
   /// The lists of the coarse graph go to scratch files, some pieces at a time while the next ones are
-  /// gathered, and come back if memory has room for them.
+  /// gathered, and come back if they fit in memory.
   void run_stored(LevelGraph& coarse) {
     ScratchWriter<std::int32_t> ids{*graph_.scratch};
     ScratchWriter<std::uint32_t> weights{*graph_.scratch};

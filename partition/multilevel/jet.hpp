@@ -17,15 +17,15 @@ struct JetOptions {
 
 /// Lowers the cut by rounds in which many nodes move at once, some of them at a loss.
 ///
-/// A round collects the nodes whose best move costs at most `temperature` times what holds them, keeps those
-/// that still gain when the better ones of their neighbors have moved, moves them, and brings parts back to
-/// their limits (Gilbert, Madduri, Boman and Rajamanickam, "Jet", 2024, with the series of temperatures of
-/// Maas et al. 2025). The best partition within the limits stays; without one, the last. The same for every
-/// number of threads. Returns the cut.
+/// A round collects the nodes whose best move costs at most `temperature` times their links to their own
+/// part, keeps those that still gain when the better ones of their neighbors have moved, moves them, and
+/// brings parts back to their limits (Gilbert, Madduri, Boman and Rajamanickam, "Jet", 2024, with the series
+/// of temperatures of Maas et al. 2025). The best partition within the limits stays; without one, the last.
+/// The same for every number of threads. Returns the cut.
 Count refine_jet(const LevelGraph& graph, Loads& loads, std::vector<std::int32_t>& part_of,
                  const JetOptions& options, ThreadPool& pool);
 
-/// The same by other means. `steps` were made for this graph, these parts and as many of them.
+/// The same with given steps, which were made for this graph and these parts.
 Count refine_jet(const LevelGraph& graph, Loads& loads, std::vector<std::int32_t>& part_of,
                  const JetOptions& options, JetSteps& steps, ThreadPool& pool);
 

@@ -20,11 +20,11 @@ struct JetMoves {
 
 struct JetChange {
   Count moved = 0;  ///< nodes that lie elsewhere
-  Count cut = 0;    ///< by how much it has grown
+  Count cut = 0;    ///< growth of the cut
 };
 
-/// What of refine_jet() walks edges: on the CPU's threads or on a GPU, with the same results. Begins with a
-/// partition, which the caller keeps up to date.
+/// The steps of refine_jet() that scan edges: on the CPU's threads or on a GPU, with the same results. They
+/// begin with a partition, which the caller keeps up to date.
 class JetSteps {
  public:
   virtual ~JetSteps() = default;
@@ -35,9 +35,9 @@ class JetSteps {
   virtual void unlock() = 0;
   /// The nodes that move in this round; the caller moves them. They rest in the next one.
   virtual JetMoves choose(const JetRound& round) = 0;
-  /// Tells that the caller has put these nodes into other parts.
+  /// Notes that the caller has put these nodes into other parts.
   virtual void place(const std::vector<std::int32_t>& nodes) = 0;
-  /// What has changed since the last call. `touched` has all nodes that lie elsewhere than then, maybe
+  /// Returns the change since the last call. `touched` has all nodes that have moved since, maybe
   /// repeatedly, and maybe others.
   virtual JetChange account(std::vector<std::int32_t> touched) = 0;
 };

@@ -44,7 +44,7 @@ JetMoves JetStepsCpu::choose(const JetRound& round) {
 void JetStepsCpu::look() {
   ProgressBar progress("refine", graph_.num_nodes, "nodes");
   pool_.parallel_for(graph_.num_nodes, kJetGrain, [&](Count first, Count last) {
-    graph_.breathe();
+    graph_.release_pages();
     Shelf<Links>::Loan loan{shelf_};
     Links& links = *loan;
     for (Count v = first; v < last; ++v) {
@@ -85,8 +85,8 @@ void JetStepsCpu::collect(const JetRound& round) {
   });
 }
 
-/// Nodes rest after a move. When a round has not helped, half of all rest, or too many at once would move
-/// back and forth between full parts.
+/// Whether a node takes part: nodes rest after a move. When a round has not helped, half of all rest, or too
+/// many at once would move back and forth between full parts.
 bool JetStepsCpu::takes_part(Count v, const JetRound& round) const {
   if ((state_[at(v)] & kLocked) != 0) return false;
   const auto coin = mix32(static_cast<std::uint32_t>(v) ^ mix32(static_cast<std::uint32_t>(round.number)));
@@ -100,7 +100,7 @@ bool JetStepsCpu::goes_before(Count u, Count v) const {
 /// Chooses the candidates that gain if the candidates before them have moved.
 void JetStepsCpu::filter() {
   pool_.parallel_for(graph_.num_nodes, kJetGrain, [&](Count first, Count last) {
-    graph_.breathe();
+    graph_.release_pages();
     for (Count v = first; v < last; ++v) {
       if ((state_[at(v)] & kCandidate) == 0) continue;
       const std::int32_t from = part_of_[at(v)], to = target_[at(v)];
@@ -132,7 +132,7 @@ JetMoves JetStepsCpu::moves() {
   return moves;
 }
 
-/// Also notes whose best move may be another one now.
+/// Also notes the nodes that may have another best move now.
 JetChange JetStepsCpu::account(std::vector<std::int32_t> touched) {
   std::vector<std::int32_t>& moved = touched;
   if (!std::is_sorted(moved.begin(), moved.end())) std::sort(moved.begin(), moved.end());

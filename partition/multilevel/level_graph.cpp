@@ -32,7 +32,7 @@ Count cut_of(const LevelGraph& graph, const std::vector<std::int32_t>& part_of, 
   std::atomic<Count> twice{0};
   const std::int32_t* parts = part_of.data();
   pool.parallel_for(graph.num_nodes, kGrain, [&](Count first, Count last) {
-    graph.breathe();
+    graph.release_pages();
     Count sum = 0;
     for (Count v = first; v < last; ++v) {
       for (Count e = graph.begin[v]; e < graph.begin[v + 1]; ++e)
@@ -47,7 +47,7 @@ Count total_edge_weight(const LevelGraph& graph, ThreadPool& pool) {
   if (graph.edge_weights == nullptr) return graph.num_entries();
   std::atomic<Count> total{0};
   pool.parallel_for(graph.num_entries(), Count{1} << 16, [&](Count first, Count last) {
-    graph.breathe();
+    graph.release_pages();
     total += std::accumulate(graph.edge_weights + first, graph.edge_weights + last, Count{0});
   });
   return total;

@@ -12,9 +12,9 @@ namespace strata::partition {
 /// A graph of one level: every pair of neighbors once in each direction, without self-loops, with weights.
 ///
 /// The finest level may borrow its lists; what they point to must then stay alive. With `scratch` the lists
-/// lie in scratch files, of which little is resident at a time: whoever walks them calls breathe() between
-/// pieces. Ids have 32 bits, offsets
-/// and sums 64. A weight of an edge has 32 bits, which suffice for kMostEntries entries of weight one.
+/// lie in scratch files, and little of them is resident at a time: a scan calls release_pages() between
+/// its pieces. Ids have 32 bits, offsets and sums 64. A weight of an edge has 32 bits, which suffice for
+/// kMostEntries entries of weight one.
 struct LevelGraph {
   static constexpr Count kMostEntries = Count{1} << 33;
 
@@ -45,7 +45,7 @@ struct LevelGraph {
     ids = own_ids.data();
     edge_weights = own_edge_weights.empty() ? nullptr : own_edge_weights.data();
   }
-  void breathe() const {
+  void release_pages() const {
     if (scratch != nullptr) scratch->trim();
   }
 };

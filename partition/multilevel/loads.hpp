@@ -7,7 +7,7 @@
 
 namespace strata::partition {
 
-/// What every part weighs under every constraint, and how much it may.
+/// The weight of every part under every constraint, and its limit.
 class Loads {
  public:
   Loads(const LevelGraph& graph, const std::vector<std::int32_t>& part_of, int num_parts,
@@ -46,7 +46,7 @@ class Loads {
       if (is_over(part)) return true;
     return false;
   }
-  /// What all parts weigh above their limits, together.
+  /// The weight of all parts above their limits, together.
   Count total_excess() const {
     Count sum = 0;
     for (int part = 0; part < num_parts_; ++part)

@@ -15,7 +15,7 @@ constexpr Count kMostCells = Count{1} << 26;
 constexpr Count kMostEntries = Count{1} << 26;
 constexpr int kSeeds = 8;
 
-/// When a search that no longer gains has become hopeless: Osipov and Sanders' rule, which takes the gains
+/// Decides when a search that no longer gains is hopeless: Osipov and Sanders' rule, which takes the gains
 /// since the best point for a random walk.
 class Patience {
  public:

@@ -13,13 +13,13 @@ struct LocalSearchOptions {
   std::uint64_t seed = 0;
 };
 
-/// Whether the table of the local search, a number per node and part, is small enough.
+/// Whether the table of the local search, one number per node and part, is small enough.
 bool local_search_pays(const LevelGraph& graph, int num_parts);
 
 /// Lowers the cut by localized k-way searches (Fiduccia and Mattheyses, with the restarts of Sanders and
 /// Schulz 2011): from some nodes of the border, each step makes the best move near it, at a loss if there is
 /// no other, and the end goes back to the best point. Keeps parts within their limits. Runs on one thread.
-/// Returns what the cut fell by.
+/// Returns the decrease of the cut.
 Count search_locally(const LevelGraph& graph, Loads& loads, std::vector<std::int32_t>& part_of,
                      const LocalSearchOptions& options);
 

@@ -28,7 +28,7 @@ constexpr Count kNodesPerPart = 60, kLeastNodes = 2000;  // of the coarsest grap
 constexpr double kNoCommunities = 0.97;  // of the weight leads from one cluster to another
 constexpr int kMetisTries = 5;           // on small graphs that METIS cuts as a whole, too
 
-/// How much work a graph is worth. Measured (benchmarks/partition): many levels and searches at a loss pay on
+/// The work that a graph is worth. Measured (benchmarks/partition): many levels and searches at a loss pay on
 /// meshes; on large social graphs large clusters and plain gains cut nearly as little in a tenth of the time.
 struct Effort {
   double growth;      ///< a cluster may weigh this many times the level's mean node
@@ -57,13 +57,13 @@ Effort effort_for(const LevelGraph& graph, bool strong) {
           .search_entries = strong ? Count{1} << 26 : 3'000'000};
 }
 
-/// Says what a phase did, and how fast; for large levels only, because small ones take no time.
+/// Logs what a phase did, and how fast; only for large levels, because small ones take no time.
 class Note {
  public:
   explicit Note(const LevelGraph& graph)
       : entries_{graph.num_entries()}, start_{std::chrono::steady_clock::now()} {}
 
-  /// What will take time without a sign of life.
+  /// Logs a phase that will take time without a sign of life.
   void announce(const std::string& what) const { spdlog::log(level(), "{}", what); }
 
   void say(const std::string& what) const {
@@ -86,7 +86,7 @@ struct Level {
   Clusters clusters;  // of the next finer level: the nodes of this graph
 };
 
-/// METIS and the local search keep a multiple of the lists in memory.
+/// Whether lists lie on disk: METIS and the local search keep a multiple of them in memory.
 bool is_stored(const LevelGraph& graph) { return graph.scratch != nullptr; }
 
 class Multilevel {
@@ -130,8 +130,8 @@ class Multilevel {
     return mix64(mix64(options_.seed) + static_cast<std::uint64_t>(cycle_ * 1024 + use));
   }
 
-  /// Down and up once. With a partition given, clusters stay within its parts, so that the coarsest graph
-  /// inherits it.
+  /// Goes down and up once. With a partition given, clusters stay within its parts, so that the coarsest
+  /// graph inherits it.
   Parts cycle(Parts given) {
     const bool again = !given.empty();
     std::list<Level> levels;
@@ -154,10 +154,10 @@ class Multilevel {
     return given;
   }
 
-  /// Whether METIS would take more than the room of a graph on disk.
+  /// Whether METIS would take more memory than a graph on disk has.
   static bool exceeds_metis(const LevelGraph& graph) {
     constexpr std::int64_t kMetisEntryBytes = 40;  // measured
-    return is_stored(graph) && graph.num_entries() * kMetisEntryBytes > graph.scratch->room() / 4 * 3;
+    return is_stored(graph) && graph.num_entries() * kMetisEntryBytes > graph.scratch->capacity() / 4 * 3;
   }
 
   static Clusters nodes_as_clusters(const LevelGraph& graph) {

@@ -25,8 +25,8 @@ struct MultilevelOptions {
 };
 
 /// A partition with few cut edges: clusters are contracted until METIS can take the rest, and on the way back
-/// every level is refined. Within the limits unless single nodes weigh too much. The same for every number of
-/// threads, and with and without an accelerator.
+/// every level is refined. It is within the limits unless single nodes weigh too much. The same for every
+/// number of threads, and with and without an accelerator.
 std::vector<std::int32_t> multilevel_parts(const LevelGraph& graph, const MultilevelOptions& options,
                                            ThreadPool& pool);
 

@@ -6,12 +6,12 @@
 
 namespace strata::partition {
 
-/// multilevel_parts(), merge_parts() or split_parts() for the neighbors of a graph and the asked constraints.
-/// No part is empty.
+/// Runs multilevel_parts(), merge_parts() or split_parts() for the neighbors of a graph and the requested
+/// constraints. No part is empty.
 std::vector<std::int32_t> multilevel_assign(const CompactGraph& graph, const std::vector<NodeId>& train,
                                             const AssignOptions& options, ThreadPool& pool);
 
-/// clusters_of_parts() for the neighbors of a graph.
+/// Runs clusters_of_parts() for the neighbors of a graph.
 std::vector<std::int32_t> multilevel_clusters(const CompactGraph& graph,
                                               const std::vector<std::int32_t>& part_of,
                                               const AssignOptions& options, ThreadPool& pool);

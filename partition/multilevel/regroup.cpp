@@ -32,7 +32,7 @@ class ListsOfPiece {
     else
       ids_.insert(ids_.end(), list.begin(), list.end());
   }
-  /// The lists come back from the file if memory has room for them.
+  /// Gives the piece its lists, which come back from the file if they fit in memory.
   void finish(LevelGraph& piece) && {
     piece.own_begin = std::move(begin_);
     piece.own_ids = std::move(ids_);

@@ -54,10 +54,10 @@ class Sums {
   std::uint32_t mask_ = 0;
 };
 
-/// Sums of edge weights by part. Costs a word per part to make and grow with the neighbors to use.
+/// Sums of edge weights by part. It costs one word per part to make; use costs grow with the neighbors.
 class Links {
  public:
-  /// Sums what leads from a node to each part. `part_of` gives the part of a node.
+  /// Sums the edge weights from a node to each part. `part_of` returns the part of a node.
   template <typename Graph, typename PartOf>
   void count(const Graph& graph, PartOf part_of, Count node, int num_parts) {
     for (const std::int32_t part : parts_) sums_[static_cast<std::size_t>(part)] = 0;

@@ -71,7 +71,7 @@ class NpyWriter {
   ProgressBar progress_;
 };
 
-/// Writes `count` numbers, of which value(i) makes each, perhaps from scratch files.
+/// Writes `count` numbers, value(i) for each i, perhaps from scratch files.
 template <typename T>
 void write_numbers(NpyWriter& file, Count count, const std::function<T(Count)>& value, ScratchStore* scratch,
                    const StopFlag& stop) {
@@ -127,7 +127,7 @@ void write_features(const graph::FeatureTable& features, const fs::path& path, S
   file.close();
 }
 
-/// Sets of classes become a matrix of 0 and 1, in which nodes without a label have a row of -1.
+/// Writes sets of classes as a matrix of 0 and 1; nodes without a label have a row of -1.
 void write_label_sets(const graph::Graph& graph, const fs::path& path, const StopFlag& stop) {
   const Count classes = graph.num_classes;
   NpyWriter file(path, DType::i8, {graph.num_nodes(), classes});

@@ -9,7 +9,7 @@
 
 namespace strata::partition {
 
-/// What rows are stored as: `dtype`, or `code` if there is one.
+/// The type of stored rows: `dtype`, or `code` if there is one.
 struct StoredType {
   DType dtype = DType::f32;
   const RowCode& code;
@@ -20,8 +20,8 @@ struct StoredType {
 std::vector<std::byte> gather_rows(const graph::FeatureTable& table, const NodeId* nodes, Count num_nodes,
                                    const StoredType& type, ScratchStore* scratch);
 
-/// Codebooks for vq, of a sample of the table's rows that depends only on the seed. Throws InputError for a
-/// value that is not finite. `scratch` as for gather_rows().
+/// Trains codebooks for vq on a sample of the table's rows that depends only on the seed. Throws InputError
+/// for a value that is not finite. `scratch` as for gather_rows().
 RowCode train_code(const graph::FeatureTable& table, std::uint64_t seed, ThreadPool& pool,
                    ScratchStore* scratch);
 

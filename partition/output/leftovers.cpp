@@ -20,18 +20,18 @@ namespace strata::partition {
 namespace fs = std::filesystem;
 namespace {
 
-/// A build makes its mark just after its directory.
+/// The longest time that a directory has no mark: a build makes its mark just after its directory.
 constexpr std::chrono::seconds kLongestWithoutMark{60};
 
-/// The mark of a directory stands beside it, so that the directory can be renamed first. What a build sets
-/// aside goes by the mark of its directory.
+/// The mark of a directory stands beside it, so that the directory can be renamed first. A folder that a
+/// build sets aside has the mark of its directory.
 fs::path mark_of(const fs::path& directory) {
   std::string name = directory.string();
   if (name.ends_with(graph::kSetAsideSuffix)) name.resize(name.size() - std::strlen(graph::kSetAsideSuffix));
   return name + ".lock";
 }
 
-/// The kernel that locks belong to, in whatever container, and the name that a host keeps when it boots
+/// The kernel that locks belong to, in any container, and the name that a host keeps when it boots
 /// again.
 struct Host {
   std::string boot, name;
@@ -76,7 +76,7 @@ State state_of(const fs::path& directory) {
 
 bool remove_directory(const fs::path& directory) {
   std::error_code code;
-  // first, so that a partly deleted directory is not taken for parts that were set aside
+  // This goes first, so that a partly deleted directory is not taken for parts that were set aside.
   fs::remove(directory / graph::kManifestFile, code);
   fs::remove_all(directory, code);
   if (code) return false;
@@ -100,7 +100,7 @@ void treat(const fs::path& directory) {
 BuildMark::BuildMark(const fs::path& directory) : file_(mark_of(directory)) {
   descriptor_ = ::open(file_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (descriptor_ < 0) return;
-  // Where there are no locks, the next build says that it cannot tell.
+  // Where there are no locks, the next build reports that it does not know.
   (void)::flock(descriptor_, LOCK_EX | LOCK_NB);
   const Host here = Host::here();
   const std::string text = here.boot + " " + here.name + "\n";

@@ -19,8 +19,8 @@ class BuildMark {
   int descriptor_ = -1;
 };
 
-/// Removes what killed builds of `output` left beside it, and names it in the log. What another build may
-/// still write is left alone and named, too.
+/// Removes the leftovers of killed builds beside `output`, and names them in the log. Files that another
+/// build may still write are left alone and named, too.
 void remove_leftovers(const std::filesystem::path& output);
 
 }  // namespace strata::partition

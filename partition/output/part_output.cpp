@@ -72,13 +72,14 @@ class PartsOutput {
   NodeId end_of(int part) const { return source_.relabeling.offsets[at(part) + 1]; }
   Count edges_before(NodeId global) const { return edge_offsets_[at(global)]; }
 
-  /// Each thread holds a piece, or a bit per node: half of the room that a graph on disk leaves is for them.
+  /// Limits threads: each holds a piece, or one bit per node, and half of the capacity of a graph on disk is
+  /// theirs.
   void limit_threads() {
     const ScratchStore* const scratch = source_.structure.scratch;
     if (scratch == nullptr) return;
     constexpr Count kPieceBytes = kPieceFeatureBytes + kPieceEdges * 20;  // two ids and a weight
     const Count each = kPieceBytes + std::ssize(edge_offsets_) / 8;
-    pool_.limit(static_cast<int>(std::clamp<Count>(scratch->room() / 2 / each, 1, pool_.num_threads())));
+    pool_.limit(static_cast<int>(std::clamp<Count>(scratch->capacity() / 2 / each, 1, pool_.num_threads())));
   }
 
   void create_files(const std::filesystem::path& directory) {
@@ -171,7 +172,7 @@ class PartsOutput {
     if (source_.manifest.has_edge_weights) writer.write_weights(first_edge - before_part, weights);
   }
 
-  /// Puts what belongs to the lists of a piece one after the other.
+  /// Copies the data of a piece's lists one after the other.
   template <typename From, typename To, typename Convert>
   void copy_lists(const Piece& piece, const From* all, To* to, Convert convert) const {
     const CompactGraph& graph = source_.structure;
@@ -184,7 +185,7 @@ class PartsOutput {
     }
   }
 
-  /// Entry e is edge e.
+  /// Numbers the edges of lists in which entry e is edge e.
   void number_lists(const Piece& piece, EdgeId* to) const {
     for (NodeId id = piece.first; id < piece.last; ++id) {
       const NodeId v = source_.relabeling.original_ids[at(id)];

@@ -117,7 +117,7 @@ StagingDirectory::StagingDirectory(fs::path output, Existing existing, StopFlag&
 StagingDirectory::~StagingDirectory() {
   std::error_code code;
   if (!path_.empty()) {
-    // first, so that a partly deleted folder is not taken for parts that were set aside
+    // This goes first, so that a partly deleted folder is not taken for parts that were set aside.
     fs::remove(path_ / graph::kManifestFile, code);
     fs::remove_all(path_, code);
   }

@@ -8,7 +8,7 @@
 
 namespace strata::partition {
 
-/// What an output is called in messages, and what may happen to one that exists.
+/// The name of an output in messages, and what may happen to one that exists.
 struct Existing {
   const char* name = "--output ";  ///< before the path
   bool replace = false;            ///< with --force
@@ -19,7 +19,7 @@ struct Existing {
 /// published.
 class StagingDirectory {
  public:
-  /// Removes what killed builds left. Throws InputError as refuse_output does.
+  /// Removes the leftovers of killed builds. Throws InputError as refuse_output does.
   StagingDirectory(std::filesystem::path output, Existing existing, StopFlag& stop);
   ~StagingDirectory();
   StagingDirectory(const StagingDirectory&) = delete;

@@ -28,7 +28,7 @@ nb::ndarray<nb::array_api, T> array_of(const T* data, std::initializer_list<Coun
                                        nb::dtype<T>(), type, device.index);
 }
 
-/// None without data.
+/// The array, or None without data.
 template <typename T>
 nb::object optional_array(const T* data, std::initializer_list<Count> shape, Device device,
                           nb::handle owner) {
@@ -44,11 +44,11 @@ using HostIdArray = nb::ndarray<const std::int64_t, nb::ndim<1>, nb::c_contig, n
 /// Holds a Python object from C++; the last holder may be on any thread.
 std::shared_ptr<const void> hold(nb::object object);
 
-/// The array as the readers of files have it; it holds the Python object. Throws InputError for types that
-/// NumPy does not know.
+/// The array in the form of the readers of files; it holds the Python object. Throws InputError for types
+/// that NumPy does not know.
 graph::NpyArray npy_of(const HostArray& array, const std::string& name);
 
-/// The consumer's stream: torch's current one, for instance. The handle is that of a cudaStream_t.
+/// The consumer's stream, for example torch's current one. The handle is that of a cudaStream_t.
 cuda::Stream borrow_stream(Device device, std::uintptr_t handle);
 
 }  // namespace strata::python

@@ -5,7 +5,7 @@
 #include "bindings.hpp"
 #include "strata/comm/backend.hpp"
 
-/// Ranks on their way from one extension to another.
+/// Passes ranks from one extension to another.
 namespace strata::python {
 
 inline nb::capsule capsule_of(std::shared_ptr<comm::Backend> backend) {

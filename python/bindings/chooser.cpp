@@ -14,7 +14,7 @@ namespace {
 using sampling::ChosenNeighbors;
 using sampling::PickQuery;
 
-/// A copy, because the query's nodes are gone after the call.
+/// A copy of the query's nodes, because they are gone after the call.
 nb::object copy_of(std::span<const NodeId> nodes) {
   auto* const copy = new std::vector<NodeId>(nodes.begin(), nodes.end());
   const nb::capsule owner(copy, [](void* p) noexcept { delete static_cast<std::vector<NodeId>*>(p); });
@@ -33,7 +33,7 @@ class PythonChooser final : public sampling::NeighborChooser {
     chooser_.reset();
   }
 
-  /// On a thread of C++. What Python raises goes to whoever takes the batch.
+  /// Calls Python on a thread of C++. An exception goes to the taker of the batch.
   void choose(const PickQuery& query, ChosenNeighbors& out) override {
     const nb::gil_scoped_acquire guard;
     const nb::object chosen = chooser_.attr("_choose")(copy_of(query.nodes), query.fanout, query.hop,

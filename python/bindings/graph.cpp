@@ -53,7 +53,7 @@ struct Arrays {
   }
 };
 
-/// The first rank of the run gives the arrays; the others pass none.
+/// Makes a graph from the first rank's arrays; the others pass none.
 std::shared_ptr<Graph> from_arrays(const Process& process, const Arrays& arrays,
                                    const GraphOptions& options) {
   return interruptible(process.device(), [runtime = process.runtime, arrays, options] {
@@ -68,7 +68,7 @@ void gather(Graph& graph, const IdArray& ids, const FeatureRows& rows, std::uint
                         borrow_stream(graph.runtime().device(), stream_handle));
 }
 
-/// `rows` has a row for each id; both lie on the process's device.
+/// Gathers into `rows`, one row per id; both lie on the process's device.
 void gather_features(const std::shared_ptr<Graph>& graph, const IdArray& ids, const FeatureRows& rows,
                      std::uintptr_t stream) {
   const Device device = graph->runtime().device();
@@ -90,7 +90,7 @@ nb::object array_with(std::vector<T> values) {
   return array_with(std::move(values), {size});
 }
 
-/// What `write` fills, without the GIL: [size].
+/// An array [size] that `write` fills without the GIL.
 template <typename T, typename Write>
 std::vector<T> filled(std::size_t size, Write write) {
   const nb::gil_scoped_release guard;

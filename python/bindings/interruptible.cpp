@@ -34,14 +34,14 @@ void Interruptible::Wait::on_second(std::function<void(std::chrono::seconds)> ot
   watch() = std::move(other);
 }
 
-/// What a signal left at work.
+/// Work that a signal left behind.
 struct Interruptible::Left {
   std::shared_ptr<Interruptible> work;
   std::shared_future<void> done;
 };
 
-/// Of all threads; read and changed with the GIL only, which waits give up. Never freed, because its threads
-/// may be at work when everything else ends.
+/// The waits of all threads; read and changed only with the GIL, which waits give up. Never freed, because
+/// threads may be at work when everything else ends.
 std::vector<std::shared_ptr<Interruptible::Left>>& Interruptible::left() {
   static auto& left = *new std::vector<std::shared_ptr<Left>>;
   return left;

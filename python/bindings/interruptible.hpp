@@ -15,7 +15,7 @@
 
 namespace strata::python {
 
-/// Work on a thread of its own, for which Python's thread waits in pieces, so that Ctrl-C ends the wait. The
+/// Work on a thread of its own; Python's thread waits for it in pieces, so that Ctrl-C ends the wait. The
 /// work itself goes on then: nothing else of this kind begins before it has ended.
 class Interruptible {
  public:
@@ -33,8 +33,8 @@ class Interruptible {
   class Wait {
    public:
     static constexpr std::chrono::milliseconds kPiece{100};  ///< as long as a signal may wait
-    /// Between pieces, with the GIL: runs Python's signal handlers, whose exceptions it throws, and about
-    /// once per second what on_second() was given.
+    /// Called between pieces, with the GIL: runs Python's signal handlers, throws their exceptions, and calls
+    /// the function of on_second() about once per second.
     void go_on();
     /// `watch` is called with the time that a call has waited.
     static void on_second(std::function<void(std::chrono::seconds)> watch);
@@ -51,8 +51,8 @@ class Interruptible {
   static std::vector<std::shared_ptr<Left>>& left();
 };
 
-/// What `function` returns or throws. It runs without the GIL on a thread whose GPU is `device`, and owns all
-/// that it reads, because it outlives the call if a signal ends the wait.
+/// Returns or throws what `function` does. That runs without the GIL on a thread that uses `device`, and owns
+/// all that it reads, because it outlives the call if a signal ends the wait.
 template <typename Function>
 auto interruptible(Device device, Function function) {
   using Result = std::invoke_result_t<Function&>;

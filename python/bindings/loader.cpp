@@ -29,7 +29,7 @@ using batches::NodeLoader;
 using batches::NodeLoaderOptions;
 using NoGil = nb::call_guard<nb::gil_scoped_release>;
 
-/// Ends without the interpreter's lock, which a chooser on a thread of the owned one may be waiting for.
+/// Ends an owned object without the interpreter's lock, which a chooser on one of its threads may wait for.
 template <typename Owned>
 struct Unlocked {
   std::shared_ptr<Owned> owned;
@@ -98,7 +98,7 @@ std::shared_ptr<NodeBatch> sample(NeighborSampler& sampler, const HostIdArray& n
                                                            borrow_stream(sampler.device(), stream)));
 }
 
-/// Waits in pieces, between which Python's signal handlers run.
+/// The next batch; waits in pieces, between which Python's signal handlers run.
 std::shared_ptr<NodeBatch> next(OpenLoader& open, std::uintptr_t stream) {
   Interruptible::finish_left();
   NodeLoader& loader = *open.owned;
@@ -120,7 +120,7 @@ auto array_property(Values values, Extents... extents) {
   };
 }
 
-/// What strata.batches.block_of() makes a Block of: its sizes and its arrays.
+/// The sizes and arrays of which strata.batches.block_of() makes a Block.
 nb::tuple block_of(const sampling::Block& block, nb::handle owner) {
   const auto array = [&](const auto* values, Count size) {
     return optional_array(values, {size}, block.device, owner);

@@ -9,7 +9,7 @@
 namespace nb = nanobind;
 
 NB_MODULE(_core, module) {
-  // What torch still holds when the interpreter ends is no leak.
+  // Objects that torch still holds when the interpreter ends are no leak.
   nb::set_leak_warnings(false);
   module.doc() = "Graphs, samplers and batches of Strata. Use the package strata, which imports this module.";
   module.attr("__version__") = strata::build_version();

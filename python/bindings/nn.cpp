@@ -169,7 +169,7 @@ void score_heads(const Array<const float>& rows, const Array<const float>& weigh
   nn::score_heads(all, on);
 }
 
-/// What both passes of attention are given.
+/// The arguments of both passes of attention.
 struct AttentionArrays {
   Array<const Count> indptr;
   Array<const std::int32_t> indices;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The library strata/_operators.so, loaded by strata.nn: layers as operators of torch.ops.strata.
+// This is the library strata/_operators.so, loaded by strata.nn: layers as operators of torch.ops.strata.
 #include <torch/library.h>
 
 #include "strata/nn/joined_layer.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The extension strata._ranks: ranks that torchrun or torch.multiprocessing started. It links libtorch, which
+// This is the extension strata._ranks: ranks of torchrun or torch.multiprocessing. It links libtorch, which
 // the package torch has loaded by then.
 #include <memory>
 
@@ -25,7 +25,7 @@ NB_MODULE(_ranks, module) {
   nb::set_leak_warnings(false);
   strata::python::bind_errors(module);
   module.def("backend", &make_backend, nb::arg("ends_with_others") = true,
-             "Joins the ranks that RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT tell of.");
+             "Joins the ranks that RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT describe.");
   module.def("await_left", &strata::python::Interruptible::await_left, nb::arg("milliseconds"),
              "Whether no call is still at work that a signal ended the wait for.");
 }

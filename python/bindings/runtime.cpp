@@ -28,7 +28,7 @@ std::optional<bool> Process::part(std::chrono::milliseconds patience) {
   if (!parting.valid()) {
     end_notices->send();
     parting = std::async(std::launch::async, [this, ages] {
-                return farewell->meet(false, ages).has_value();
+                return orderly_end->meet(false, ages).has_value();
               }).share();
   }
   if (parting.wait_for(patience) != std::future_status::ready) return std::nullopt;
@@ -67,7 +67,7 @@ const char* launcher() {
   return "";
 }
 
-/// Of the capsule if there is one, else of MPI where mpirun or srun started the process.
+/// The backend in the capsule if there is one, else MPI's where mpirun or srun started the process.
 std::shared_ptr<comm::Backend> backend_of(const nb::object& capsule) {
   if (!capsule.is_none()) return backend_in(capsule);
   const nb::gil_scoped_release guard;
@@ -107,7 +107,7 @@ std::shared_ptr<Process> start(const nb::object& backend, const std::string& dev
   return process;
 }
 
-/// The status of the SystemExit that ends the program, of which handlers of atexit are not told.
+/// The status of the SystemExit that ends the program; handlers of atexit do not get it otherwise.
 ///
 /// Python frees that exception outside of any frame and then calls the handlers, while one that was caught is
 /// freed in a frame. So this looks at every SystemExit that is freed, however it was raised.
@@ -160,7 +160,7 @@ class ExitStatus {
     return nothing;
   }
 #endif
-  /// As Python takes it: a text is printed, and stands for 1.
+  /// The exit status as Python takes it: a text is printed, and stands for 1.
   static int status_of(PyObject* code) {
     if (code == nullptr || code == Py_None) return 0;
     if (PyLong_Check(code) == 0) return 1;

@@ -5,7 +5,8 @@
 
 #include "bindings.hpp"
 
-/// at::Tensor and torch.Tensor are the same tensor, with its history. The package torch is imported before.
+/// Converts at::Tensor and torch.Tensor, the same tensor with its history. The package torch is imported
+/// before.
 template <>
 struct nanobind::detail::type_caster<at::Tensor> {
   NB_TYPE_CASTER(at::Tensor, const_name("torch.Tensor"))

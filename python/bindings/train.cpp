@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The extension strata._train: the trainer. It links libtorch, which the package torch has loaded by then,
-// and is a module of its own, because the rest of the package does without.
+// This is the extension strata._train: the trainer. It links libtorch, which the package torch has loaded by
+// then, and is a module of its own, because the rest of the package does without.
 #include <ATen/DLConvertor.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
@@ -117,5 +117,5 @@ NB_MODULE(_train, module) {
       .def(
           "must_be_waited_for", [](const TrainJob& job) { return !job.is_loading(); },
           "Whether the run has begun and so has something to save when it is stopped.")
-      .def("take", &take, "What the run came to; raises its error.");
+      .def("take", &take, "Returns the result of the run; raises its error.");
 }

@@ -26,7 +26,7 @@ std::size_t row_bytes(const Rows& rows) {
   return bytes;
 }
 
-/// Elements of 16 bytes are two of 8.
+/// Makes a tensor; elements of 16 bytes are two of 8.
 std::shared_ptr<UnifiedTensor> make_unified(const Process& process, const Rows& rows,
                                             const std::string& host_gather, int host_threads) {
   const tensor::GatherSettings settings{.host_path = enum_value<tensor::HostPath>(host_gather, "host_gather"),
@@ -52,15 +52,15 @@ cuda::Stream stream_of(const Process& process, std::uintptr_t handle) {
   return borrow_stream(process.runtime->device(), handle);
 }
 
-/// Whether this thread would wait for long: a GPU that looks at no ids is only told what to do, maybe while a
-/// CUDA graph is recorded.
+/// Whether this thread would wait for long: for a GPU without checks of ids, work is only enqueued, maybe
+/// while a CUDA graph is recorded.
 template <typename Array>
 bool is_long(const Process& process, const Array& rows, bool check) {
   if (process.device().is_cuda() && !check) return false;
   return static_cast<std::int64_t>(rows.nbytes()) > long_gather_bytes(process.device());
 }
 
-/// The arrays are held for as long as the work takes, which may be longer than the call.
+/// Gathers; holds the arrays for as long as the work takes, which may be longer than the call.
 void gather(const std::shared_ptr<UnifiedTensor>& tensor, const Process& process, const AnyArray& ids,
             const Rows& out, std::uintptr_t stream, bool check) {
   interruptible_if(is_long(process, out, check), process.device(),

@@ -59,7 +59,7 @@ def host_array(value: Any, name: str) -> Any:
 
 
 def ids_array(value: Any, name: str) -> Any:
-    """The same of integers, as int64."""
+    """The same for integers, as int64."""
     array = host_array(value, name)
     if array.dtype.kind not in "iu" and array.size > 0:
         raise InputError(f"{name} is of type {array.dtype}", "Give ids as integers.")

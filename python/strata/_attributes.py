@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What batches bring along that a graph's own memory does not hold: rows of arrays that the graph was made with."""
+"""Attributes of batches that a graph's own memory does not hold: rows of arrays that the graph was made with."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import torch
     from torch_geometric.data import Data
 
-# What batches say of themselves.
+# Facts that batches have about themselves.
 RESERVED = frozenset(
     {"edge_index", "adj_t", "n_id", "e_id", "input_id", "original_ids", "batch_size", "num_nodes", "num_sampled_nodes"}
     | {"num_sampled_edges", "num_global_seeds", "loss_scale", "sum_scale", "y"}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands between brackets of things that have rows, as torch's tensors take it."""
+"""Indices between brackets for things that have rows, as torch's tensors take them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Rows(NamedTuple):
 
 
 def rows_of(index: Any, num_rows: int, what: str) -> Rows:
-    """Of a slice, an integer, a mask, or integers in any shape, of torch, NumPy, DLPack or lists.
+    """The rows of a slice, an integer, a mask, or integers in any shape, of torch, NumPy, DLPack or lists.
 
     IndexError, with a remedy, for anything else. One integer may count from the end; of several, no row is below 0. `what` the
     rows are called: "nodes".

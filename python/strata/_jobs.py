@@ -25,7 +25,7 @@ _left: list[Job] = []  # stopped, and still at work on what cannot be interrupte
 
 
 def shows_bars() -> bool:
-    """Whether somebody watches: a terminal, or a notebook."""
+    """Whether bars are visible: on a terminal, or in a notebook."""
     if sys.stderr is not None and sys.stderr.isatty():
         return True
     ipython = sys.modules.get("IPython")
@@ -63,7 +63,7 @@ class Bars:
 
 
 def finish(job: Job, bars: Bars | None = None, left: Callable[[Any], str] = lambda _: "") -> Any:
-    """Waits for a job and returns what it came to. Ctrl-C stops it and waits until what must be saved is.
+    """Waits for a job and returns its result. Ctrl-C stops it and waits until what must be saved is.
 
     `left` says what a job that was stopped so has left behind.
     """

@@ -36,7 +36,7 @@ _REFUSED = {
     "collate_fn": "change batches where they are taken, as NeighborLoader's transform does",
     "batch_sampler": "give input_nodes in the order of their batches, without shuffle",
 }
-# What they are by default; None asks for nothing, too.
+# Default values; None asks for nothing, too.
 _USUAL = {"temporal_strategy": "uniform"}
 
 
@@ -80,7 +80,7 @@ def check_weights(graph: Graph, name: str) -> None:
 
 
 def form_of(subgraph_type: Any, disjoint: bool, others: dict[str, Any]) -> str:
-    """Which edges a batch has. PyG has names for that, an enum, and the older directed=False for "induced"."""
+    """The edges that a batch has. PyG has names for that, an enum, and the older directed=False for "induced"."""
     kind = getattr(subgraph_type, "value", subgraph_type)
     if others.pop("directed", None) is False:
         kind = "induced"

@@ -134,7 +134,7 @@ def _like(source: Tensor, out: Tensor) -> Tensor:
 
 
 class _Seeds:
-    """Labels of seeds, and what tells seeds from padding."""
+    """Labels of seeds, and the mask that separates seeds from padding."""
 
     def __init__(self, buffers: _Buffers, labels: Tensor | None, device: torch.device) -> None:
         room = buffers.shape.nodes[0]
@@ -162,7 +162,7 @@ class _Seeds:
 
     @staticmethod
     def describe_unpadded(batch: Any, count: int, like: Any, device: torch.device) -> None:
-        """The same of a batch without padding, so that a step finds the same in both."""
+        """The same for a batch without padding, so that a step finds the same in both."""
         number = torch.full((), count, dtype=torch.float32, device=device)
         batch.seed_mask, batch.num_seeds = torch.ones(count, dtype=torch.bool, device=device), number
         batch.loss_scale, batch.sum_scale = torch.full_like(number, like.loss_scale), torch.full_like(number, like.sum_scale)
@@ -215,7 +215,7 @@ class PaddedData:
         self._seeds.set_numbers(batch.batch_size, batch)
 
     def batch(self) -> Data:
-        """What was copied last, as new tensors of the same memory."""
+        """The last copied batch, as new tensors of the same memory."""
         from torch_geometric.data import Data
 
         data = Data(edge_index=_alias(self._edge_index), num_nodes=self._buffers.num_nodes)
@@ -305,7 +305,7 @@ class PaddedBlocks:
         self._seeds.set_numbers(len(sample.output_nodes), sample)
 
     def batch(self) -> Any:
-        """What was copied last, as new tensors of the same memory."""
+        """The last copied batch, as new tensors of the same memory."""
         nodes = _alias(self._nodes)
         sample = BlockBatch(nodes, nodes[: len(self._seeds.mask)], [buffer.block(nodes) for buffer in self._blocks[::-1]])
         sample.input_id = _alias(self._seeds.input_id)

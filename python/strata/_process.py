@@ -76,7 +76,7 @@ def init(device: str = "auto", ranks_per_machine: int = 0) -> _core.Process:
 
 
 def _current_gpu(device: str) -> str:
-    """What torch.cuda.set_device() chose, for a rank on its own that is given no GPU by number."""
+    """The GPU that torch.cuda.set_device() chose, for a rank on its own that is given no GPU by number."""
     torch: Any = sys.modules.get("torch")
     if device not in ("auto", "cuda") or torch is None or not torch.cuda.is_initialized() or _core.device_count() == 0:
         return device
@@ -84,7 +84,7 @@ def _current_gpu(device: str) -> str:
 
 
 def _warn_if_alone(process: _core.Process) -> None:
-    """Processes that only tell torch.distributed their ranks would each load the graph by themselves."""
+    """Warns of processes that only torch.distributed knows as ranks: each would load the graph by itself."""
     distributed: Any = sys.modules.get("torch.distributed")
     if process.size > 1 or distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return
@@ -97,7 +97,7 @@ def _warn_if_alone(process: _core.Process) -> None:
 
 
 def set_log_level(level: str) -> None:
-    """Which messages go to stderr: "debug", "info" (what is chosen and why), "warn" (the default), "error" or "off"."""
+    """Sets which messages go to stderr: "debug", "info" (what is chosen and why), "warn" (the default), "error" or "off"."""
     current = _State.process
     _core.init_log(f"rank {current.rank}" if current is not None and current.size > 1 else "", level)
     _State.log_level = level
@@ -108,7 +108,7 @@ def log_level() -> str:
 
 
 def choices() -> dict[str, str | int]:
-    """What init() was called with, other than its defaults."""
+    """The arguments of init() that differ from its defaults."""
     return dict(_State.choices)
 
 
@@ -141,7 +141,7 @@ def refuse_forks() -> None:
 
 
 def together(work: Callable[[], T]) -> T:
-    """What `work` returns. Collective: if it raises on one rank all ranks raise, the others an InputError that names that rank."""
+    """Returns what `work` returns. Collective: if it raises on one rank all ranks raise, the others an InputError that names that rank."""
     if process().size == 1:
         return work()
     own: Exception | None = None
@@ -159,7 +159,7 @@ def together(work: Callable[[], T]) -> T:
 
 
 def _leak() -> None:
-    """In a forked process: what ends threads must never run there, because it would wait for threads that are not there."""
+    """Leaks objects in a forked process: code that ends threads must never run there, because it would wait for threads that do not exist."""
     import ctypes
 
     if _State.process is None:
@@ -169,7 +169,7 @@ def _leak() -> None:
 
 
 def not_for_other_processes(what: str) -> Exception:
-    """What is raised where something is sent to another process, such as a worker of torch's DataLoader."""
+    """The error where something is sent to another process, such as a worker of torch's DataLoader."""
     from strata.errors import InputError
 
     return InputError(
@@ -227,7 +227,7 @@ def init_process_group(backend: str | None = None, **options: Any) -> None:
 
 
 def _own_addresses() -> list[str]:
-    """Where other hosts may reach this one: the name of a host may lead nowhere, or to its loopback interface."""
+    """The addresses at which other hosts may reach this one: the name of a host may lead nowhere, or to its loopback interface."""
     chosen = os.environ.get("MASTER_ADDR")  # of rank 0, if the launcher set it, but a shell may have kept it from another run
     return ([chosen] if chosen else []) + _core.network_addresses() + [socket.gethostname()]
 
@@ -296,7 +296,7 @@ def _leave(code: int) -> None:
 def _end_run(current: _core.Process, code: int) -> None:
     """Ends this process now, and the other ranks with it."""
     if current.size == 1 or _core.find_launcher() == "torch":
-        # The others notice it. This process ends first, so that torch tells its error and not an echo.
+        # The others notice it. This process ends first, so that torch reports its error and not an echo.
         _leave(code)
     _flush()
     current.abort(code)

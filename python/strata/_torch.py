@@ -12,7 +12,7 @@ def _name(version: str, cuda: str | None) -> str:
 
 
 def let_groups_end() -> None:
-    """To be called before torch.distributed has a default group, whose threads destroy_process_group() ends, or should.
+    """Call it before torch.distributed has a default group, whose threads destroy_process_group() ends, or should.
 
     Functions of torch.distributed.nn have the default group of the moment of their import as a default argument, and
     DistributedDataParallel imports them. The group then lives as long as the process, and a thread of it that frees the last

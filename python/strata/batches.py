@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Block:
-    """One layer of a batch: messages flow from `num_src` sources, of which the first `num_dst` are the destinations.
+    """One layer of a batch: messages flow from `num_src` sources; the first `num_dst` of them are the destinations.
 
     Attributes:
         indptr, indices: int64 [num_dst + 1] and int32 [E]; the in-edges of destination i are indices[indptr[i]:indptr[i + 1]].
@@ -105,7 +105,7 @@ class Adj(NamedTuple):
 
 
 class BlockBatch(_BlockTriple):
-    """What NodeLoader yields; unpacks to (input_nodes, output_nodes, blocks).
+    """The batch of a NodeLoader; unpacks to (input_nodes, output_nodes, blocks).
 
     loss_scale, sum_scale and input_id are as in NeighborLoader's batches.
     """

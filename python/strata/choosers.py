@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ChoiceQuery(NamedTuple):
-    """Which nodes get neighbors at one hop of a batch, and what keys the choice."""
+    """The nodes that get neighbors at one hop of a batch, and the key of the choice."""
 
     graph: Graph
     nodes: numpy.ndarray  # int64 [n] ids; on several machines another rank's may be among them, and twice
@@ -26,8 +26,8 @@ class ChoiceQuery(NamedTuple):
     step: int
 
     def numbers(self, counts: Any) -> numpy.ndarray:
-        """float64 [sum of counts] in [0, 1): counts[i] of them for nodes[i]. A node gets the same ones whoever asks, and others
-        in every step and hop."""
+        """float64 [sum of counts] in [0, 1): counts[i] of them for nodes[i]. A node gets the same ones for every asking
+        rank, and others in every step and hop."""
         core = self.graph._core
         key = {"seed": self.seed, "epoch": self.epoch, "step": self.step, "hop": self.hop}
         numbers: numpy.ndarray = to_numpy(core.keyed_numbers(self.nodes, ids_array(counts, "counts"), **key))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Strata raises. Each error says what failed and what to do about it, and on which rank it was."""
+"""The errors of Strata. Each message has what failed, the remedy, and the rank."""
 
 from __future__ import annotations
 

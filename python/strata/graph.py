@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _numbers = itertools.count()
 
-# What scripts of PyG and DGL ask graphs for, and where a graph of Strata has it.
+# Attributes that scripts of PyG and DGL ask graphs for, and where a graph of Strata has them.
 _ELSEWHERE = {
     "x": "graph.features[ids] has rows, and batches have x",
     "y": "graph.labels[ids] has labels, and batches have y",
@@ -123,7 +123,7 @@ class Graph:
         self._core = core
         self._again: functools.partial[Graph] | None = None  # makes it in another process; None: from what it holds
         self._attributes = attributes or Attributes()
-        self._only_samples_weights = False  # loaded with weights, of which no array is here that batches could look up
+        self._only_samples_weights = False  # loaded with weights, without an array that batches could look up
         self._number = next(_numbers)
         register(self)
 
@@ -133,7 +133,7 @@ class Graph:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: types.TracebackType | None
     ) -> None:
-        # After an error other ranks may never come; whoever ends the run frees what is left.
+        # After an error other ranks may never come; the end of the run frees what is left.
         if kind is None or process().size == 1:
             self.close()
 
@@ -150,7 +150,7 @@ class Graph:
         return _to_be_made, ({name: held for name, held in vars(self).items() if name not in ("_core", "_number")},)
 
     def _arguments(self) -> dict[str, Any]:
-        """Those of from_tensors() that make this graph."""
+        """The arguments of from_tensors() that make this graph."""
         import torch
 
         if process().size > 1:
@@ -189,17 +189,17 @@ class Graph:
 
     @property
     def name(self) -> str:
-        """Of the folder of parts, the dataset or the generator. Not collective, like all of these properties."""
+        """The name of the folder of parts, the dataset or the generator. Not collective, like all of these properties."""
         return self._core.name
 
     @property
     def num_nodes(self) -> int:
-        """Of the whole graph, on all machines together; ids are below it."""
+        """The number of nodes of the whole graph, on all machines together; ids are below it."""
         return self._core.num_nodes
 
     @property
     def num_edges(self) -> int:
-        """Of the whole graph, each direction counted."""
+        """The number of edges of the whole graph, each direction counted."""
         return self._core.num_edges
 
     @property
@@ -209,7 +209,7 @@ class Graph:
 
     @property
     def num_classes(self) -> int:
-        """Of the labels; 0 if there are none."""
+        """The number of classes of the labels; 0 if there are none."""
         return self._core.num_classes
 
     @property
@@ -259,7 +259,7 @@ class Graph:
         return self._core.is_renumbered
 
     def plan(self) -> list[dict[str, Any]]:
-        """What lies where: tensor, stratum ("replicated", "striped", "host"), rows, bytes, expected share of reads. Not collective."""
+        """The placement: tensor, stratum ("replicated", "striped", "host"), rows, bytes, expected share of reads. Not collective."""
         return self._core.plan()
 
     def __repr__(self) -> str:
@@ -271,7 +271,7 @@ class Graph:
 
 
 def _to_be_made(held: dict[str, Any]) -> Graph:
-    """A graph that its first use makes, once the process has been told its rank and its device. That use is collective."""
+    """A graph that its first use makes, once the process has its rank and its device. That use is collective."""
     graph = Graph.__new__(Graph)
     vars(graph).update(held)
     return graph

@@ -32,7 +32,7 @@ _numbers = itertools.count(1 << 32)  # loaders are closed before graphs
 
 
 class _Loader:
-    """What all loaders share: options, epochs, steps."""
+    """The common part of all loaders: options, epochs, steps."""
 
     _weight_attr: str | None = None
 
@@ -114,12 +114,12 @@ class _Loader:
 
     @property
     def batches_made(self) -> int:
-        """How many batches memory was allocated for on this rank so far; batches that are gone leave it to later ones."""
+        """Number of batches that memory was allocated for on this rank so far; dropped batches leave it to later ones."""
         return self._core.batches_made
 
     @property
     def batches_held(self) -> int:
-        """How many batches of this rank something of still lives: their memory is in use."""
+        """Number of batches of this rank that are still referenced: their memory is in use."""
         return self._core.batches_held
 
     def __repr__(self) -> str:
@@ -158,7 +158,7 @@ class _Loader:
             del batch
 
     def _labels_of(self, batch: _core.NodeBatch) -> torch.Tensor | None:
-        """Of the seeds: classes, sets of classes, or targets."""
+        """Labels of the seeds: classes, sets of classes, or targets."""
         labels = batch.labels if batch.label_sets is None else batch.label_sets
         if labels is not None:
             return to_torch(labels)
@@ -342,7 +342,7 @@ class NodeLoader(_Loader):
     nothing is collective then. On one machine only. DistributedDataParallel wants as many steps from all ranks, which
     `deal=False` gives.
 
-    Options of torch's DataLoader that concern worker processes are taken, and have no effect, of which a warning tells.
+    Options of torch's DataLoader that concern worker processes are accepted without effect, with a warning.
 
     `transposes=False` saves the time and memory of Block.transposed, where no layer of strata.nn is trained.
     """

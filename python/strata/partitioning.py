@@ -32,7 +32,7 @@ def partition(input: Place, *, parts: int, output: Place, progress: bool | None 
             features=["bf16", "x.npy"], split={"train": "train.npy"}, memory="16GiB", force=True ...
 
     Returns:
-        What `strata-partition info --json` tells (num_nodes, num_edges, cut_edges, replication_factor, constraints with
+        What `strata-partition info --json` shows (num_nodes, num_edges, cut_edges, replication_factor, constraints with
         their balance, parts, bytes ...), and `path`, `listed` (what was cleaned) and `phases` (seconds, peak memory).
 
     Raises:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def stores_of(graph: Graph) -> tuple[FeatureStore, GraphStore]:
-    """What PyG's loaders take as data."""
+    """The data that PyG's loaders take."""
     require_graph(graph)
     return FeatureStore(graph), GraphStore(graph)
 
@@ -46,11 +46,11 @@ class FeatureStore(pyg_data.FeatureStore):  # type: ignore[misc]  # PyG has no t
         self._graph = graph
 
     def get_all_tensor_attrs(self) -> list[TensorAttr]:
-        """Of "x" and "y", as far as the graph has them."""
+        """The attributes of "x" and "y", as far as the graph has them."""
         return [TensorAttr(None, name) for name in self._columns()]
 
     def _columns(self) -> dict[str, tuple[int, ...]]:
-        """What each tensor has per node."""
+        """The columns of each tensor per node."""
         core = self._graph._core
         columns: dict[str, tuple[int, ...]] = {}
         if core.num_features > 0:
@@ -98,7 +98,7 @@ class GraphStore(pyg_data.GraphStore):  # type: ignore[misc]
         self._lists: tuple[Tensor, Tensor, Tensor | None] | None = None
 
     def get_all_edge_attrs(self) -> list[EdgeAttr]:
-        """Of the one type of edges, as lists of in-neighbors."""
+        """The attributes of the one type of edges, as lists of in-neighbors."""
         nodes = self._graph.num_nodes
         return [EdgeAttr(None, EdgeLayout.CSC, is_sorted=True, size=(nodes, nodes))]
 

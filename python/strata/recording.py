@@ -27,7 +27,7 @@ _PATIENCE = 8  # batches that do not fit, until shapes are measured anew
 
 @dataclass
 class StepCounts:
-    """How the steps of graphed() ran."""
+    """Counts of the ways in which steps of graphed() ran."""
 
     replayed: int = 0
     padded: int = 0
@@ -39,7 +39,7 @@ class StepCounts:
 
 
 class _Way(IntEnum):
-    """What a rank proposes for a batch; all ranks go the first of these that any of them proposes."""
+    """A way that a rank proposes for a batch; all ranks take the first of these that any of them proposes."""
 
     new_shape = 0
     unpadded = 1
@@ -64,11 +64,11 @@ class GraphedStep:
         return self._shape
 
     def __call__(self, batch: Any) -> Any:
-        """What step_fn gives for the batch, detached and in memory of its own. Collective where the loader is."""
+        """Returns what step_fn gives for the batch, detached and in memory of its own. Collective where the loader is."""
         return self._as_prepared(batch, self._prepared_way(batch))
 
     def over(self, loader: NeighborLoader | NodeLoader) -> Iterator[Any]:
-        """What the step gives for each batch of an epoch of the loader. Collective where the loader is.
+        """Yields what the step gives for each batch of an epoch of the loader. Collective where the loader is.
 
             for loss in step.over(loader):
 
@@ -110,7 +110,7 @@ class GraphedStep:
         return self._recorder is not None and self._recorder.is_warm
 
     def _prepared_way(self, batch: Any) -> _Way:
-        """How the batch runs, padded or unpadded, after changes to shapes and recordings that it asks for."""
+        """The way in which the batch runs, padded or unpadded, after changes to shapes and recordings that it asks for."""
         sizes = self._form.sizes_of(batch)
         way = self._way(sizes)
         if way == _Way.new_shape:
@@ -129,7 +129,7 @@ class GraphedStep:
         return self._run(self._buffers[0])
 
     def _buffer_of(self, step: int, like: Any) -> Any:
-        """Of two that take turns."""
+        """One of two buffers that take turns."""
         if len(self._buffers) == 1:
             self._buffers.append(self._form(self._shape, like))
         return self._buffers[step % 2]
@@ -197,7 +197,7 @@ class GraphedStep:
         return self._agreed(way)
 
     def _agreed(self, way: _Way) -> _Way:
-        # What is recorded may have collectives in it, which all ranks must run, and record, in the same way.
+        # A recording may contain collectives, which all ranks must run, and record, in the same way.
         return _Way(process().least(way)) if self._agrees else way
 
 
@@ -257,7 +257,7 @@ class _Recorder:
         self._recordings[buffer] = graph, output, self._optimizers.gradients()
 
     def replay(self, buffer: Any) -> tuple[Any, torch.cuda.Event]:
-        """What the step gave, which the next replay overwrites, and the end of this one."""
+        """The result of the step, which the next replay overwrites, and the end of this one."""
         import torch
 
         graph, output, gradients = self._recordings[buffer]
@@ -300,7 +300,7 @@ class _OptimizersSeen:
         return [group for seen in self._seen if (optimizer := seen()) is not None for group in optimizer.param_groups]
 
     def numbers(self) -> list[dict[str, Any]]:
-        """What a recording has as constants."""
+        """The numbers that a recording has as constants."""
         import torch
 
         return [
@@ -380,7 +380,7 @@ def graphed(step_fn: Callable[[Any], Any], loader: NeighborLoader | NodeLoader) 
     such as BatchNorm, see the padding.
 
     The first steps run call by call, to warm up. A batch that does not fit runs as it is, call by call; after eight of them there is
-    more room, and a new recording. `step.counts` tells how steps ran. On the CPU steps run on padded batches, without a
+    more room, and a new recording. `step.counts` shows how steps ran. On the CPU steps run on padded batches, without a
     recording. A step is replayed on all ranks or on none.
 
     Once there is a recording, step_fn is not called: what it does beside work on the GPU no longer happens. Optimizers must be

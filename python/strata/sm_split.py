@@ -54,12 +54,12 @@ class SmSplit:
 
     @property
     def loading_stream(self) -> torch.cuda.Stream:
-        """Whose kernels run on the SMs for loading."""
+        """The stream with kernels on the SMs for loading."""
         return self._stream(self._core.loading_stream)
 
     @property
     def training_stream(self) -> torch.cuda.Stream:
-        """Whose kernels run on the SMs for training."""
+        """The stream with kernels on the SMs for training."""
         return self._stream(self._core.training_stream)
 
     def _stream(self, handle: int) -> torch.cuda.Stream:

@@ -34,7 +34,7 @@ _OPTIONS = """
 
 @dataclass(frozen=True)
 class Scores:
-    """Of one split, over all ranks; NaN where a score has no meaning."""
+    """Scores of one split, over all ranks; NaN where a score has no meaning."""
 
     nodes: int
     loss: float
@@ -45,7 +45,7 @@ class Scores:
 
 @dataclass(frozen=True)
 class TrainResult:
-    """What a training run came to; the same on every rank.
+    """The result of a training run; the same on every rank.
 
     Attributes:
         valid, test: scores of the best model.
@@ -119,7 +119,7 @@ train.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
 
 
 def plan(**options: Any) -> dict[str, Any]:
-    """What a run with these options would need and how fast it would be: `strata-plan --json`. Collective.
+    """Predicts what a run with these options needs and how fast it is: `strata-plan --json`. Collective.
 
     Args:
         options: those of train(), and cluster="machines=16,gpus=8,..." for machines that are not here.
@@ -164,7 +164,7 @@ def _run(function: str, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _value(value: Any) -> Any:
-    """As a configuration file could have it."""
+    """The value as a configuration file could have it."""
     if isinstance(value, os.PathLike):
         return os.fspath(value)
     if hasattr(value, "tolist"):  # NumPy's and torch's numbers and arrays

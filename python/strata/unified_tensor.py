@@ -55,21 +55,21 @@ class UnifiedTensor:
 
     @property
     def shape(self) -> torch.Size:
-        """Of the CPU tensor, [N, ...]."""
+        """The shape of the CPU tensor, [N, ...]."""
         return self._tensor.shape
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of the CPU tensor."""
+        """The type of the CPU tensor."""
         return self._tensor.dtype
 
     @property
     def device(self) -> str:
-        """Where indexing gives its result."""
+        """The device of indexing's results."""
         return process().device
 
     def size(self, dim: int | None = None) -> Any:
-        """As torch.Tensor.size(): the shape, or one of its entries."""
+        """The same as torch.Tensor.size(): the shape, or one of its entries."""
         return self._tensor.size() if dim is None else self._tensor.size(dim)
 
     def dim(self) -> int:
@@ -106,7 +106,7 @@ class UnifiedTensor:
         return self._tensor
 
     def to(self, *args: Any, **kwargs: Any) -> Any:
-        """As torch.Tensor.to() of the CPU tensor, which copies all of it to another device; "unified" gives itself."""
+        """The same as torch.Tensor.to() of the CPU tensor, which copies all of it to another device; "unified" gives itself."""
         if args == ("unified",) or kwargs == {"device": "unified"}:
             return self
         return self._tensor.to(*args, **kwargs)
@@ -280,7 +280,7 @@ def unified(tensor: Any, *, check: bool = True, host_gather: str = "auto", host_
 
 
 class _Writable:
-    """What NumPy makes an array of the same memory of that torch takes, which has no tensors that can only be read."""
+    """An object from which NumPy makes a writable array of the same memory; torch has no read-only tensors."""
 
     def __init__(self, array: Any) -> None:
         self._array = array  # lives as long

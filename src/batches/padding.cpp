@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "strata/comm/id_segments.hpp"
+#include "strata/plan/memory.hpp"
 
 namespace strata::batches {
 namespace {
@@ -45,7 +46,7 @@ Largest measure(const PaddingOptions& options, std::size_t hops, const cuda::Str
 
 Count with_margin(Count seen, Count bound) {
   constexpr Count kMultiple = 128;
-  const auto wanted = static_cast<Count>(static_cast<double>(seen) * kSizeMargin) + kMultiple;
+  const auto wanted = static_cast<Count>(static_cast<double>(seen) * plan::kPaddingMargin) + kMultiple;
   return std::min(bound, wanted / kMultiple * kMultiple);
 }
 
@@ -58,7 +59,8 @@ std::vector<Count> agreed_requests(const PaddingOptions& options, const Largest&
   options.communicator->all_reduce(requests, comm::Communicator::Op::max);
   for (Count& request : requests)
     if (request > 0)
-      request = comm::rounded_cap(static_cast<Count>(static_cast<double>(request) * kSizeMargin) + kSpare);
+      request =
+          comm::rounded_cap(static_cast<Count>(static_cast<double>(request) * plan::kPaddingMargin) + kSpare);
   return requests;
 }
 

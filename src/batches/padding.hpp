@@ -12,9 +12,6 @@
 
 namespace strata::batches {
 
-/// What is sized by measured batches gets room for so many times the largest.
-inline constexpr double kSizeMargin = 1.04;
-
 /// The shape that batches are padded to, and what it was measured from.
 struct Padding {
   sampling::PaddedShape shape;  ///< no hops: batches are not padded

@@ -20,6 +20,7 @@
 #include "strata/comm/ranks.hpp"
 #include "strata/comm/resources.hpp"
 #include "strata/cuda/device.hpp"
+#include "strata/plan/memory.hpp"
 #include "strata/store/halo_lists.hpp"
 #include "strata/util/format.hpp"
 #include "strata/util/label_sets.hpp"
@@ -219,7 +220,7 @@ struct Pipeline::State {
   /// The most batches in flight for which the memory suffices: an eighth of what is free is for more than
   /// three.
   int most_in_flight(Count batches) const {
-    constexpr double kGrowth = 1.25, kShare = 8;              // of a buffer; of the memory
+    constexpr double kShare = 8;                              // of the memory
     constexpr double kBytesPerNode = 5, kBytesPerInput = 64;  // of a sampler
     const double rows = static_cast<double>(exchanged().rows - before_steps.rows) /
                         static_cast<double>(std::max<Count>(1, batches));
@@ -227,7 +228,7 @@ struct Pipeline::State {
     const double asked = static_cast<double>(padding.requested_rows * parts.ranks.world->size());
     const store::HaloLists* lists = neighbors_on_devices() ? parts.graph->halo_lists() : nullptr;
     const double kept = lists == nullptr ? 0 : static_cast<double>(lists->view.indices.size);
-    const double bytes = rows * (kGrowth * row_bytes + kBytesPerInput) + 2 * asked * row_bytes +
+    const double bytes = rows * (plan::kBufferGrowth * row_bytes + kBytesPerInput) + 2 * asked * row_bytes +
                          kept * sizeof(NodeId) +
                          kBytesPerNode * static_cast<double>(parts.graph->view().num_nodes);
     const double more = bytes > 0 ? free_bytes() / kShare / bytes : 0;

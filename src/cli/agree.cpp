@@ -22,7 +22,7 @@ ParsedOptions agree(const Asked& asked, const comm::Communicator& world) {
   world.broadcast(file, 0);
   world.together([&] {
     if (file != mine)
-      throw InputError(fmt::format("this rank was told to use the run of {}, rank 0 that of {}", mine, file),
+      throw InputError(fmt::format("this rank was asked to use the run of {}, rank 0 that of {}", mine, file),
                        "Give all ranks the same options.");
   });
   std::string found, contents;

@@ -8,12 +8,12 @@
 
 namespace strata::cli {
 
-/// What this rank was asked for, or why that cannot be read.
+/// The command of this rank, or why it cannot be read.
 struct Asked {
   std::optional<Command> command;
   std::exception_ptr error;
 
-  /// `make` gives the command.
+  /// Calls `make` for the command.
   template <typename Make>
   static Asked of(Make make) {
     try {
@@ -24,8 +24,8 @@ struct Asked {
   }
 };
 
-/// What all ranks agree to do. The options of an earlier run are read by the first rank for all. Collective;
-/// throws on all ranks what one of them throws.
+/// Lets all ranks agree on what to do. The options of an earlier run are read by the first rank for all.
+/// Collective; throws on all ranks what one of them throws.
 ParsedOptions agree(const Asked& asked, const comm::Communicator& world);
 
 }  // namespace strata::cli

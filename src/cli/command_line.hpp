@@ -9,7 +9,7 @@
 
 namespace strata::cli {
 
-/// The words after a program's name. CLI11 splits them; tables say what they mean.
+/// The words after a program's name. CLI11 splits them; tables define their meaning.
 class CommandLine final : public GivenOptions {
  public:
   CommandLine();

@@ -16,13 +16,13 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// Of an error on all ranks, that of the first rank stands for all.
+/// The name before an error's text; for an error on all ranks, the first rank speaks for all.
 std::string speaker_name(const std::string& program, const comm::World& world, bool for_all) {
   if (world.size() == 1 || (for_all && world.rank() == 0)) return program;
   return fmt::format("{}: rank {} (host {})", program, world.rank(), world.host());
 }
 
-/// Whether an mpirun that was not told to be quiet adds its own words about the exit code.
+/// Whether an mpirun without --quiet adds its own words about the exit code.
 bool mpirun_will_comment() {
   const char* quiet = std::getenv("OMPI_MCA_orte_execute_quiet");  // also of mpirun -q
   return std::getenv("OMPI_COMM_WORLD_RANK") != nullptr &&
@@ -37,7 +37,7 @@ void print(const Failure& failure, const std::string& who) {
   explain_mpirun();
 }
 
-/// Ends the process if MPI does not finish: something may wait for what never comes.
+/// Ends the process if MPI does not finish: it may wait for something that never comes.
 void limit_time_to_finish(int exit_code) {
   static constexpr std::chrono::seconds kPatience{5};
   std::thread([exit_code] {
@@ -54,7 +54,7 @@ void explain_mpirun() {
   std::fflush(stderr);
 }
 
-int fail(const Failure& failure, const comm::World& world, const comm::Farewell* farewell) {
+int fail(const Failure& failure, const comm::World& world, const comm::OrderlyEnd* orderly_end) {
   const auto* typed = dynamic_cast<const Error*>(&failure.error);
   const bool echo = typed != nullptr && typed->is_echo();
   const int code = static_cast<int>(failure.code.value_or(exit_code(failure.error)));
@@ -62,7 +62,7 @@ int fail(const Failure& failure, const comm::World& world, const comm::Farewell*
   // way.
   const milliseconds patience(echo ? 3000 : world.rank() == 0 ? 1000 : 2000);
   std::optional<int> speaker;
-  if (farewell != nullptr) speaker = farewell->meet(!echo, patience);
+  if (orderly_end != nullptr) speaker = orderly_end->meet(!echo, patience);
   const bool all_failed = speaker.has_value(), speaks = speaker.value_or(world.rank()) == world.rank();
   if (speaks) print(failure, speaker_name(failure.program, world, all_failed));
   const bool in_order = all_failed && exit_code(failure.error) == ExitCode::bad_input;

@@ -14,7 +14,7 @@ namespace {
 using options::Option;
 
 constexpr int kIndent = 26;
-constexpr int kLeast = 40;  // columns, on whatever terminal
+constexpr int kLeast = 40;  // columns, on any terminal
 
 constexpr const char* kUsage =
     "{0} --graph PARTS [OPTION...]          trains a graph neural network\n"
@@ -26,7 +26,7 @@ constexpr const char* kUsage =
     "  mpirun -n 2 {0} --graph parts --model sage --fanouts 15,10,5\n";
 
 constexpr const char* kPlanUsage =
-    "{0} --graph PARTS [OPTION...]     says what a training run would need and how fast it would be\n"
+    "{0} --graph PARTS [OPTION...]     predicts what a training run needs and how fast it is\n"
     "\n"
     "The options are those of strata-train. Nothing is trained.\n"
     "\n"

@@ -26,7 +26,7 @@ constexpr std::string_view kRanks = "Each rank computes on one GPU: mpirun -n 4 
 constexpr std::string_view kOutput = "Did you mean --output?";
 constexpr std::string_view kThreads = "The cores of a rank decide how many threads load batches.";
 constexpr std::string_view kMeasured = "A run measures the best number itself.";
-constexpr std::string_view kPlan = "strata-plan (in Python strata.plan) says what a run would need.";
+constexpr std::string_view kPlan = "strata-plan (in Python strata.plan) predicts what a run needs.";
 constexpr std::string_view kStep = "Did you mean --lr-schedule step:UPDATES:FACTOR, such as step:1000:0.1?";
 constexpr std::string_view kReport = "strata-report RUN writes it, from the folder of a run.";
 
@@ -133,7 +133,7 @@ constexpr auto kValueHints = std::to_array<ValueHint>({
     {"sampler", "neighbor", "uniform"},  {"sampler", "random", "uniform"},
 });
 
-/// Without case, dashes, underscores and colons: "Graph-SAGE" -> "graphsage".
+/// A word without case, dashes, underscores and colons: "Graph-SAGE" -> "graphsage".
 std::string folded(std::string_view text) {
   std::string result;
   for (const char c : text)

@@ -5,11 +5,11 @@
 
 namespace strata::cli {
 
-/// What somebody means who types this as the name of an option, as other programs call it: "--num-layers" ->
-/// "--fanouts has one number per layer: 15,10,5 makes three." Empty if that is not known.
+/// A hint for the name of an option that other programs have: "--num-layers" -> "--fanouts has one number per
+/// layer: 15,10,5 makes three." Empty if the name is not known.
 std::string hint_for_option(std::string_view name);
 
-/// The value that somebody means who gives an option this value: ("model", "GraphSAGE") -> "sage". Empty if
+/// The value that a user means by this value of an option: ("model", "GraphSAGE") -> "sage". Empty if
 /// that is not known.
 std::string hint_for_value(std::string_view option, std::string_view value);
 

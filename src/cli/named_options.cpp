@@ -21,7 +21,7 @@ std::string with(std::string name, char from, char to) {
   return name;
 }
 
-/// Hints are for people at a command line: "Did you mean --batch-size?".
+/// Changes a hint for people at a command line ("Did you mean --batch-size?") into one for a call.
 std::string as_keyword(const std::string& hint) {
   std::string result;
   for (std::size_t i = 0; i < hint.size(); ++i) {

@@ -94,12 +94,12 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
-/// The run folder that a command line names may also be its model.safetensors.
+/// The run folder of a command line, which may also name its model.safetensors.
 std::string folder_of_run(const std::string& run) {
   return run.ends_with(".safetensors") ? folder_of(run).string() : run;
 }
 
-/// A run that cannot be continued, and so has no options to take: what is missing is not --graph.
+/// Checks a run that is to be continued; if that is impossible, the error must not ask for --graph.
 void check_resume(const train::TrainConfig& config) {
   if (!config.resume) return;
   std::error_code ignored;
@@ -182,10 +182,10 @@ struct Command::State {
     return false;
   }
 
-  /// As it was called, without its folder.
+  /// The program's name as it was called, without its folder.
   std::string program() const { return fs::path(words.front()).filename().string(); }
 
-  /// One line; if all is wanted, also one for each library that it was built with.
+  /// The version in one line; with `all`, also one line for each library of the build.
   std::string version(bool all) const {
     std::string result = !own_model.empty()         ? program() + ", with Strata "
                          : purpose == Purpose::plan ? "strata-plan "

@@ -15,8 +15,8 @@
 #include "strata/cli/failure.hpp"
 #include "strata/cli/options.hpp"
 #include "strata/comm/communicator.hpp"
-#include "strata/comm/farewell.hpp"
 #include "strata/comm/launcher_rank.hpp"
+#include "strata/comm/orderly_end.hpp"
 #include "strata/train/doctor_advice.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/log.hpp"
@@ -27,7 +27,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// Ends all ranks: there is nothing to save yet, and other ranks may wait for this one.
+/// Ends all ranks during loading: there is nothing to save yet, and other ranks may wait for this one.
 [[noreturn]] void leave_while_loading(const std::string& program, const comm::World& world, int signal) {
   // When a rank has failed, mpirun terminates the others and kills them a second later; the failed rank has
   // already reported the error.
@@ -52,7 +52,7 @@ int run_program(int argc, char** argv, const Program& program) try {
     return 0;
   }
   comm::World world(&argc, &argv);
-  const comm::Farewell farewell(world.communicator());
+  const comm::OrderlyEnd orderly_end(world.communicator());
   stop.until_loaded([&](int signal) { leave_while_loading(program.name, world, signal); });
   graph::Source graph;
   try {
@@ -62,7 +62,7 @@ int run_program(int argc, char** argv, const Program& program) try {
   } catch (const std::exception& e) {
     stop.loaded();  // mpirun terminates the ranks that are still there when the first has left
     return fail({.program = program.name, .error = e, .advice = train::doctor_advice(world.size(), graph)},
-                world, &farewell);
+                world, &orderly_end);
   }
 } catch (const InputError& error) {  // the ranks have not met
   if (comm::rank_of_launcher() == 0) fmt::print(stderr, "{}\n", format_error(program.name, error));

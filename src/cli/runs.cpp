@@ -40,7 +40,7 @@ std::string table_of(const std::vector<train::TrainResult>& results, const std::
                                    mean_and_spread(valid), mean_and_spread(test));
 }
 
-/// Trains once with each seed. A folder of its own for each; what was finished before a stop stays.
+/// Trains once per seed, in one folder each; what was finished before a stop stays.
 int train_seeds(const ParsedOptions& options, const comm::World& world, train::StopListener& stop,
                 const train::ModelFactory& make_model) {
   std::vector<train::TrainResult> results;
@@ -52,7 +52,7 @@ int train_seeds(const ParsedOptions& options, const comm::World& world, train::S
     results.push_back(train::train(config, world, stop, make_model));
     if (results.back().stopped) return code_of(true);
   }
-  if (world.rank() == 0) tell(table_of(results, options.seeds, enum_name(config.metric)));
+  if (world.rank() == 0) print(table_of(results, options.seeds, enum_name(config.metric)));
   return code_of(false);
 }
 
@@ -61,8 +61,8 @@ int use_model(const ParsedOptions& options, const comm::World& world, train::Sto
   const train::InferenceResult result =
       train::infer(*options.config, *options.inference, world, stop, make_model);
   if (world.rank() == 0 && !result.stopped) {
-    tell(train::scores_table(options.config->graph.text(), result.valid, result.test));
-    if (!options.inference->logits.empty()) tell(fmt::format("logits  {}\n", options.inference->logits));
+    print(train::scores_table(options.config->graph.text(), result.valid, result.test));
+    if (!options.inference->logits.empty()) print(fmt::format("logits  {}\n", options.inference->logits));
   }
   return code_of(result.stopped);
 }
@@ -76,7 +76,7 @@ int execute(const ParsedOptions& options, const comm::World& world, train::StopL
   choose_progress(config.progress);
   if (options.plan) {
     const train::RunPlan plan = train::plan_run(config, options.plan->cluster, world);
-    tell(options.plan->json ? plan.record : plan.tables);
+    print(options.plan->json ? plan.record : plan.tables);
     return code_of(false);
   }
   if (options.inference) return use_model(options, world, stop, make_model);

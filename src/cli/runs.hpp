@@ -7,8 +7,8 @@
 
 namespace strata::cli {
 
-/// Does what the options ask for, and tells of it: one training run, one for each seed, or a use of a trained
-/// model. Returns the exit code. Collective; throws what the libraries throw.
+/// Does what the options ask for, and prints the results: one training run, one per seed, or a use of a
+/// trained model. Returns the exit code. Collective; throws what the libraries throw.
 int execute(const ParsedOptions& options, const comm::World& world, train::StopListener& stop,
             const train::ModelFactory& make_model);
 

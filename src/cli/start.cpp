@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// strata-train as users call it: a small program that blocks the signals that ask for a stop, and then
-// becomes the training program, which loads libtorch for up to a second. The signals stay blocked there, and
-// a signal that arrives meanwhile waits for the listener. If it was not blocked, SIGUSR1 would kill the
+// This is strata-train as users call it: a small program that blocks the signals that ask for a stop, and
+// then becomes the training program, which loads libtorch for up to a second. The signals stay blocked there,
+// and a signal that arrives meanwhile waits for the listener. If it was not blocked, SIGUSR1 would kill the
 // program.
 #include <signal.h>
 #include <sys/types.h>

@@ -22,7 +22,7 @@
 namespace strata::cli {
 namespace {
 
-/// Gives libtorch the settings back that it had.
+/// Restores libtorch's settings at its end.
 class TorchSettings {
  public:
   TorchSettings() = default;
@@ -38,7 +38,7 @@ class TorchSettings {
   TorchSettings& operator=(const TorchSettings&) = delete;
 
  private:
-  /// Nothing where the program sets precisions in libtorch's newer way.
+  /// Whether libtorch allows tf32; nothing where the program sets precisions in libtorch's newer way.
   static std::optional<bool> allows_tf32() {
     try {
       return at::globalContext().allowTF32CuBLAS();

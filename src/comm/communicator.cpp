@@ -90,8 +90,8 @@ void Communicator::broadcast(std::string& text, int root) const {
 std::vector<std::string> Communicator::all_gather(const std::string& blob) const {
   const GroupState& state = Internals::of(*this);
   const Count mine = static_cast<Count>(blob.size());
-  const std::vector<Count> told(static_cast<std::size_t>(state.size), mine);
-  std::vector<std::string> blobs = strings_of(exchange_counts(told));
+  const std::vector<Count> announced(static_cast<std::size_t>(state.size), mine);
+  std::vector<std::string> blobs = strings_of(exchange_counts(announced));
   blobs[static_cast<std::size_t>(state.rank)] = blob;
   Transfers transfers(state);
   for (int step = 1; step < state.size; ++step) {
@@ -108,9 +108,9 @@ std::vector<std::string> Communicator::gather(const std::string& blob, int root)
   const GroupState& state = Internals::of(*this);
   const bool is_root = state.rank == root;
   const Count mine = static_cast<Count>(blob.size());
-  std::vector<Count> told(static_cast<std::size_t>(state.size));
-  told.at(static_cast<std::size_t>(root)) = mine;
-  const std::vector<Count> sizes = exchange_counts(told);
+  std::vector<Count> announced(static_cast<std::size_t>(state.size));
+  announced.at(static_cast<std::size_t>(root)) = mine;
+  const std::vector<Count> sizes = exchange_counts(announced);
   std::vector<std::string> blobs;
   if (is_root) blobs = strings_of(sizes);
   Transfers transfers(state);

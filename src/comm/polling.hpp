@@ -5,7 +5,7 @@
 
 namespace strata::comm {
 
-/// Calls again what reports whether it is done, for what nobody is told of; returns whether it was in time.
+/// Polls `done`, for events that notify nobody, until it is true or the time is over; returns whether it was.
 template <typename Done>
 bool poll_until(std::chrono::steady_clock::time_point deadline, Done&& done) {
   while (!done()) {

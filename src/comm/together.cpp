@@ -54,8 +54,8 @@ std::string encode(const std::exception& error, const GroupState& state) {
   std::terminate();
 }
 
-/// This rank failed, too, but another one reports the error. std::bad_alloc cannot say so; the error of that
-/// rank stands for it.
+/// Rethrows as an echo: this rank failed, too, but another one reports the error. std::bad_alloc has no place
+/// for that, so the error of that rank stands for it.
 [[noreturn]] void rethrow_as_echo(const std::exception_ptr& own, const std::string& blob) {
   try {
     std::rethrow_exception(own);

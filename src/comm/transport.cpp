@@ -27,7 +27,7 @@ std::string component_of(std::string_view line) {
   return {};
 }
 
-/// Open MPI unloads the components that it has not chosen.
+/// Lists the loaded components; Open MPI unloads those that it has not chosen.
 std::vector<std::string> loaded_components() {
   std::set<std::string> found;
   std::ifstream maps("/proc/self/maps");

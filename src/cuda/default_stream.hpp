@@ -5,8 +5,8 @@
 
 namespace strata::cuda {
 
-/// What to make current for a call with a stream: CUDA takes a null handle for the default stream of the
-/// device that is current.
+/// The device to make current for a call with a stream: CUDA takes a null handle for the default stream of
+/// the current device.
 inline Device device_to_call_with(const Stream& stream) {
   return stream.get() == nullptr ? stream.device() : Device{};
 }

@@ -29,7 +29,7 @@ int attribute(cudaDeviceP2PAttr which, int from, int to) {
   return value;
 }
 
-/// Without it, copies go through host memory.
+/// Opens peer access; without it, copies go through host memory.
 void open_link(const PeerLink& link) {
   const DeviceGuard guard(gpu(link.from));
   const cudaError_t code = cudaDeviceEnablePeerAccess(link.to, 0);

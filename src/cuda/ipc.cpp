@@ -53,7 +53,7 @@ IpcEvent::~IpcEvent() {
   if (handle_ != nullptr) backend::destroy_event(handle_);
 }
 
-/// The driver ends the process where another device is current that has no context.
+/// Makes the device current, because the driver ends the process where another one without a context is.
 std::string IpcEvent::handle() const {
   const DeviceGuard guard(device_);
   return backend::export_event(handle_);

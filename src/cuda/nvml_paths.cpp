@@ -11,7 +11,7 @@
 namespace strata::cuda {
 namespace {
 
-/// Of NVML's interface, whose header comes with few toolkits and whose library only with a driver.
+/// These types repeat NVML's interface: few toolkits have its header, and only a driver has its library.
 struct PciInfo {  // nvmlPciInfo_t
   char legacy_id[16];
   unsigned domain, bus, device, device_id, subsystem_id;

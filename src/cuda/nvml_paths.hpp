@@ -13,7 +13,7 @@ struct PciAddress {
   bool operator==(const PciAddress&) const = default;
 };
 
-/// What NVML tells of one GPU and another.
+/// What NVML reports about one GPU and another.
 struct PairFacts {
   bool over_nvlink = false;              ///< copies between the two take NVLink
   PciAddress peer = {};                  ///< the other GPU

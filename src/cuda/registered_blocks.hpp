@@ -10,8 +10,8 @@ namespace strata::cuda {
 /// crosses from one block into the next. Because an address is enough to find the end of its block, every
 /// copy can be cut there without knowing what was registered.
 ///
-/// 64 GiB; STRATA_REGISTRATION_BLOCK=SIZE in the environment makes it smaller, so that tests cross ends.
-/// Throws InputError if SIZE is no multiple of a page.
+/// A block is 64 GiB; STRATA_REGISTRATION_BLOCK=SIZE in the environment makes it smaller, for tests of its
+/// ends. Throws InputError if SIZE is no multiple of a page.
 std::size_t registration_block();
 
 /// The bytes from `address` to the end of its block.

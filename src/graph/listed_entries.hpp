@@ -8,7 +8,7 @@
 #include "build_csc.hpp"
 #include "stored_lists.hpp"
 
-/// Where the entries of lists come from. Each has count(), and visit(begin, end, emit), which calls
+/// Sources of the entries of lists. Each has count(), and visit(begin, end, emit), which calls
 /// emit(destination, source, edge) for a range of what is counted, each time the same.
 namespace strata::graph {
 

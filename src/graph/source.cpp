@@ -80,7 +80,7 @@ void take_ids(DatasetSource& source, std::string_view key, std::string_view valu
       one_of<Ids>(key, value, {{"number", Ids::number}, {"sparse", Ids::sparse}, {"string", Ids::string}});
 }
 
-/// A name, or the separator itself, in which nothing may be part of a field.
+/// Takes a separator: its name, or itself; none of its characters may be part of a field.
 void take_separator(DatasetSource& source, std::string_view key, std::string_view value) {
   const auto may_separate = [](unsigned char c) { return std::isgraph(c) && !std::isalnum(c) && c != '"'; };
   source.separator = value;
@@ -91,7 +91,7 @@ void take_separator(DatasetSource& source, std::string_view key, std::string_vie
         " Or give the separator itself, such as ::, without letters, digits, blanks and quotation marks.");
 }
 
-/// A bound of times.
+/// Takes a bound of times.
 template <double DatasetSource::*bound>
 void take_bound(DatasetSource& source, std::string_view key, std::string_view value) {
   const auto [stop, error] = std::from_chars(value.data(), value.data() + value.size(), source.*bound);
@@ -119,7 +119,7 @@ void take_name(DatasetSource& source, std::string_view key, std::string_view val
   source.tables.*name = value;
 }
 
-/// Names of columns with a + between them.
+/// Takes names of columns with a + between them.
 void take_features(DatasetSource& source, std::string_view key, std::string_view value) {
   for (const auto name : std::views::split(value, '+'))
     source.tables.features.emplace_back(name.begin(), name.end());
@@ -209,7 +209,7 @@ void check_keys(const DatasetSource& source) {
                      "Edges are taken from since= on, to before until=.");
 }
 
-/// Keys are taken from the end: folders may have commas in their names.
+/// Parses a dataset's text; keys are taken from the end, because folders may have commas in their names.
 DatasetSource parse_dataset(std::string_view text, const Dataset& dataset) {
   DatasetSource source{.format = dataset.format, .place = {}};
   std::vector<const Key*> taken;

@@ -23,7 +23,7 @@ constexpr Count kMostRuns = 1024;
 constexpr Count kMostChunks = 64;
 constexpr Count kListFiles = 2;  // that are written at once: sources, and the rest
 constexpr Count kLeastChunk = Count{1} << 16;
-constexpr Count kBreath = Count{1} << 16;  // edges between two looks at what is resident
+constexpr Count kReleaseInterval = Count{1} << 16;  // edges between two releases of pages
 
 struct ListPolicies {
   bool drop_duplicates = false, drop_loops = false;
@@ -83,11 +83,11 @@ class Dealer {
 
   Count* cursors_of(Count chunk) { return cursors_.data() + chunk * num_runs_; }
 
-  /// Calls visit(destination, source, edge) for a chunk, and lets go of pages from time to time.
+  /// Calls visit(destination, source, edge) for a chunk, and releases pages from time to time.
   template <typename Visit>
   void walk(Count begin, Count end, Visit&& visit) {
-    for (Count first = begin; first < end; first += kBreath) {
-      entries_.visit(first, std::min(first + kBreath, end), visit);
+    for (Count first = begin; first < end; first += kReleaseInterval) {
+      entries_.visit(first, std::min(first + kReleaseInterval, end), visit);
       scratch_.trim();
     }
   }
@@ -169,7 +169,7 @@ class Dealer {
     std::vector<ScratchArray<Record>> arrays_;
   };
 
-  /// What a chunk has for each run and has not written yet.
+  /// A chunk's records for each run that are not written yet.
   class Hands {
    public:
     Hands(const DealtRuns& dealt, Count* cursors, Count num_runs, Count most)

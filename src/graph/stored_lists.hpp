@@ -13,14 +13,14 @@ struct BuiltLists {
   bool symmetric = false;  ///< every edge has its opposite (two sums of hashes agree)
 };
 
-/// As build_csc(), into scratch files: edges are dealt to runs of nodes on disk, and each run is sorted in
-/// memory. `options.memory_bytes` has no effect. The same for every number of threads. Throws InputError,
-/// IoError if the disk is full, and OutOfMemory if single nodes have so many edges that a run does not fit
-/// the buffers.
+/// Does what build_csc() does, but into scratch files: edges are dealt to runs of nodes on disk, and each run
+/// is sorted in memory. `options.memory_bytes` has no effect. The result is the same for every number of
+/// threads. Throws InputError, IoError if the disk is full, and OutOfMemory if single nodes have so many
+/// edges that a run does not fit the buffers.
 BuiltLists build_stored_lists(Count num_nodes, const EdgeList& edges, const CscOptions& options,
                               ScratchStore& scratch, ThreadPool& pool);
 
-/// Edges that are computed when they are wanted, each time the same.
+/// Edges that are computed on demand, each time the same.
 struct DrawnEdges {
   using Take = std::function<void(NodeId source, NodeId destination, EdgeId edge)>;
 
@@ -30,7 +30,7 @@ struct DrawnEdges {
   /// Several threads may call it at once.
   std::function<void(Count begin, Count end, const Take& take)> draw{};
 };
-/// As build_stored_lists(). REQUIRES: ids of nodes and edges are in range.
+/// The same as build_stored_lists() for drawn edges. REQUIRES: ids of nodes and edges are in range.
 BuiltLists build_drawn_lists(Count num_nodes, const DrawnEdges& edges, const CscOptions& options,
                              ScratchStore& scratch, ThreadPool& pool);
 

@@ -5,6 +5,8 @@
 #include <array>
 #include <utility>
 
+#include "strata/plan/memory.hpp"
+
 namespace strata::plan {
 namespace {
 
@@ -75,9 +77,8 @@ std::int64_t GraphPlacement::host_feature_bytes(const FeatureShape& shape) const
 
 PlanLimits without_inputs(PlanLimits limits, const BatchAccesses& accesses,
                           std::int64_t bytes_per_input_row) {
-  constexpr double kMargin = 1.25;  // some batches have more rows than expected
   const auto input_bytes =
-      static_cast<std::int64_t>(accesses.nodes * kMargin * static_cast<double>(bytes_per_input_row));
+      static_cast<std::int64_t>(accesses.nodes * kBufferGrowth * static_cast<double>(bytes_per_input_row));
   limits.gpu_bytes = std::max<std::int64_t>(0, limits.gpu_bytes - input_bytes);
   return limits;
 }

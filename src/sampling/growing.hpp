@@ -10,7 +10,7 @@
 
 namespace strata::sampling {
 
-/// Array::reserve, but the first `keep` elements stay. Waits for `stream` if it must keep any.
+/// Does Array::reserve, but the first `keep` elements stay. Waits for `stream` if it must keep any.
 template <typename T>
 void reserve(cuda::Array<T>& array, cuda::Memory memory, Count size, Count keep, const std::string& what,
              const cuda::Stream& stream) {

@@ -33,8 +33,8 @@ __global__ void take_range(const NodeId* nodes, const Count* first, const Count*
   if (first_item<Count>() == 0) *count = size;
 }
 
-/// Offsets of a block's lists from those of its last *count nodes, which begin at *first; the nodes before
-/// have no edges, and those from `size` on do not exist.
+/// Computes offsets of a block's lists from those of its last *count nodes, which begin at *first; the nodes
+/// before have no edges, and those from `size` on do not exist.
 __global__ void lay_out_lists(const Count* offsets, const Count* count, const Count* first, Count size,
                               Count* indptr) {
   for (Count i = first_item<Count>(); i < size; i += item_stride<Count>())
@@ -270,7 +270,7 @@ DeviceQuery DeviceHops<Id>::query_of_new_nodes(const DeviceQuery& query, const c
   return of_new;
 }
 
-/// Lists of the query's nodes, of which `offsets` [bound + 1] gets the begins.
+/// Chooses the lists of the query's nodes and writes where each begins to `offsets` [bound + 1].
 template <typename Id>
 DeviceEdges<Id> DeviceHops<Id>::choose_lists(const DeviceQuery& query, Count* offsets, BufferSet& set,
                                              const cuda::Stream& stream) {

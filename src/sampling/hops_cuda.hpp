@@ -14,7 +14,7 @@
 
 namespace strata::sampling {
 
-/// Where a batch gets the picks of other machines' nodes.
+/// The source of the picks of other machines' nodes.
 template <typename Id>
 struct RemoteSource {
   DeviceNeighborExchange<Id>* exchange = nullptr;  ///< null: there are none
@@ -38,7 +38,7 @@ class DeviceHops {
   bool bounded_by_fanouts() const;  ///< DevicePickChooser::bounded_by_fanout
   /// The most that a batch can need. REQUIRES: no fanout of -1.
   PaddedShape bounds() const;
-  /// Nodes from here on become -1; see MiniBatchSampler::pad_nodes.
+  /// Makes nodes from `num_nodes` on -1; see MiniBatchSampler::pad_nodes.
   void pad_nodes(Count num_nodes) { padded_nodes_ = num_nodes; }
   /// Remembers the room that a batch lacked; returns whether any hop lacked room.
   bool grow_room(const BufferSet& set);

@@ -7,7 +7,7 @@
 #include "strata/cuda/stream.hpp"
 #include "strata/util/types.hpp"
 
-/// What all kernels of the module share, beside launch.cuh: marks of nodes and scans.
+/// Device code that all kernels of the module share, beside launch.cuh: marks of nodes and scans.
 namespace strata::sampling {
 
 using cuda::add_to_total;

@@ -43,10 +43,10 @@ inline bool has_narrow_ids(const store::GraphView& view) {
 /// Throws InputError if the options leave input nodes as global ids and that is impossible.
 void check_whole_inputs(const SamplerOptions& options, const store::GraphView& view, bool exchanges);
 
-/// Throws InputError that says whether the node is not in the graph or occurs twice among the seeds.
+/// Throws InputError for a seed that is not in the graph or occurs twice.
 [[noreturn]] void refuse_seed(NodeId node, Count num_nodes);
 
-/// Throws Error if a minibatch has more distinct nodes than local ids can tell apart.
+/// Throws Error if a minibatch has more distinct nodes than there are local ids.
 void check_local_ids_suffice(Count num_nodes);
 
 }  // namespace strata::sampling

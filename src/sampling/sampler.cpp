@@ -49,7 +49,7 @@ void check_method(const SamplerOptions& options, const store::GraphView& view) {
   const bool on_gpu = has_narrow_ids(view) ? maker.narrow != nullptr : maker.wide != nullptr;
   if (options.chooser != nullptr || maker.narrow != nullptr || maker.wide != nullptr) {
     if (view.device.is_cuda() ? on_gpu : options.chooser != nullptr) return;
-    throw InputError(fmt::format("there is a chooser of the user's, but none for {} and {}-bit ids",
+    throw InputError(fmt::format("the user-defined chooser does not support {} and {}-bit ids",
                                  view.device.str(), has_narrow_ids(view) ? 32 : 64),
                      "Set SamplerOptions::chooser for the cpu, device_chooser for GPUs.");
   }

@@ -15,7 +15,7 @@ namespace {
 
 constexpr auto kDevice = cuda::Memory::device;
 
-/// What is uploaded of a batch besides its arrays.
+/// The header that is uploaded before a batch's arrays.
 struct UploadedHeader {
   BatchKey key;
 };

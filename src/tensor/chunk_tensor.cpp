@@ -35,7 +35,7 @@ void log_once(const comm::Machine& machine, const std::string& line) {
 
 void move_all_to_host(Placement& placement, Count rows) { placement.segments = {{.host = rows}}; }
 
-/// One element of the value, in the type.
+/// The bytes of one element: the value in the type.
 std::vector<std::byte> element_of(DType dtype, double value) {
   std::vector<std::byte> bytes(size_of(dtype));
   const auto put = [&](auto typed) { std::memcpy(bytes.data(), &typed, sizeof(typed)); };

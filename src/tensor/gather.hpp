@@ -58,11 +58,11 @@ struct RowFormat {
   Count cols = 0;
   Count out_pitch = 0;                       ///< in elements
   float scale = 1;                           ///< of i8 elements that become floats
-  RowCode::Kind code = RowCode::Kind::none;  ///< that is to be decoded; `stored` then says nothing
+  RowCode::Kind code = RowCode::Kind::none;  ///< code of the rows to decode; `stored` then has no meaning
   const float* codebooks = nullptr;          ///< on the device; those of the code
 };
 
-/// Which rows are gathered, as what, and where to: out[position] = row for each entry of the list.
+/// A list of rows to gather, their type, and where they go: out[position] = row for each entry of the list.
 struct RowGather {
   RowList list;
   RowFormat format;
@@ -83,11 +83,11 @@ struct LaunchShape {
 void gather_on_gpu(const RowTable& table, const RowGather& gather, const LaunchShape& shape,
                    const cuda::Stream& stream);
 
-/// The gather_on_gpu() of rows in a code: REQUIRES format.code.
+/// The same for rows in a code. REQUIRES: format.code.
 void gather_codes_on_gpu(const RowTable& table, const RowGather& gather, const LaunchShape& shape,
                          const cuda::Stream& stream);
 
-/// ChunkTensor::decode() of codes of `row_bytes`. Asynchronous on `stream`.
+/// Decodes codes of `row_bytes` for ChunkTensor::decode(). Asynchronous on `stream`.
 void decode_on_gpu(const CodedRows& coded, Count row_bytes, const RowFormat& format, float* out,
                    const cuda::Stream& stream);
 

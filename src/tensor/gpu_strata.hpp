@@ -22,7 +22,7 @@ class GpuStrata {
   GpuStrata(Device device, const TensorSpec& spec, const comm::Resources& resources);
 
   /// Allocates the replicated rows on this rank's GPU, and the striped ones on the GPUs of all ranks. Strata
-  /// that need peer access are left out if there is none; missing() says which. Collective over a machine
+  /// that need peer access are left out if there is none; missing() returns them. Collective over a machine
   /// whose ranks all have a GPU; throws on all of them alike.
   void allocate(const comm::Machine& machine, const Placement& placement);
   struct Missing {
@@ -34,8 +34,8 @@ class GpuStrata {
   /// Takes the final layout and the registered host rows. Call it once, before anything is written or read.
   void adopt(const Layout& layout, std::byte* host_rows);
 
-  /// Copy between a run of rows and memory of the host or of this GPU. finish_copies() waits for all copies
-  /// of this rank.
+  /// These copy between a run of rows and memory of the host or of this GPU. finish_copies() waits for all
+  /// copies of this rank.
   void write(const Layout::Run& run, const std::byte* rows);
   void read(const Layout::Run& run, std::byte* rows) const;
   void finish_copies() const { copier_.synchronize(); }

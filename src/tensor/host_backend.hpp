@@ -7,7 +7,7 @@
 
 namespace strata::tensor {
 
-/// All rows lie in host memory, or those that do not are out of reach. A view of them.
+/// The backend for rows in host memory; rows elsewhere are out of reach. A view of them.
 class HostBackend final : public TensorBackend {
  public:
   /// `device`, for messages: the one that the rank loaded the tensor for.

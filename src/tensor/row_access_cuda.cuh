@@ -45,7 +45,7 @@ __device__ inline std::byte* stripe_address(const RowTable& table, Count row) {
   return table.stripe_data[static_cast<std::size_t>(stripe.gpu)] + stripe.row * table.row_pitch;
 }
 
-/// Null for a host row of a table without a host stratum.
+/// The address of a row; null for a host row of a table without a host stratum.
 __device__ inline std::byte* address_of(const RowTable& table, Count row) {
   const Location at = location_of(table, row);
   if (at.stratum == Stratum::replicated) return table.replicated + at.row * table.row_pitch;

@@ -8,8 +8,8 @@
 #include "strata/cuda/word.cuh"
 #include "strata/util/types.hpp"
 
-/// What a kernel loads and stores at once: words of bytes as they are, or packs of elements whose type
-/// changes. Only for .cu files.
+/// The units that a kernel loads and stores at once: words of bytes as they are, or packs of elements that
+/// change their type. Only for .cu files.
 namespace strata::tensor {
 
 /// Bytes as they are.

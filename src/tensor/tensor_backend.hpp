@@ -12,7 +12,7 @@
 
 namespace strata::tensor {
 
-/// How one rank reads and writes the strata of a tensor: what ChunkTensor promises, once arguments are
+/// Reads and writes the strata of a tensor for one rank: does what ChunkTensor promises, once arguments are
 /// checked. An owner of the rows on GPUs; host rows belong to the tensor.
 class TensorBackend {
  public:
@@ -26,7 +26,7 @@ class TensorBackend {
   virtual void allocate(const comm::Machine& machine, Placement& placement) = 0;
   /// Takes the final layout and the host rows; needed once, before anything below.
   virtual void adopt(const Layout& layout, std::byte* host_rows) = 0;
-  /// Resolves what is automatic where it matters.
+  /// Replaces automatic settings by values where they matter.
   virtual void configure(GatherSettings& settings) = 0;
   virtual std::vector<StratumView> views() const = 0;
 
@@ -47,7 +47,7 @@ class TensorBackend {
   virtual void close(const comm::Machine& machine) = 0;
 };
 
-/// That of the rank's device. `resources`: what CPU threads that gather for a GPU may take.
+/// Makes the backend of the rank's device. `resources`: what CPU threads that gather for a GPU may take.
 std::unique_ptr<TensorBackend> make_backend(Device device, const TensorSpec& spec,
                                             const comm::Resources& resources);
 

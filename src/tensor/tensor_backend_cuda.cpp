@@ -50,7 +50,7 @@ class GpuBackend final : public TensorBackend {
   void close(const comm::Machine& machine) override { gpu_.close(machine); }
 
  private:
-  /// Is it for the GPU? Throws Error for another GPU.
+  /// Whether the stream is the GPU's. Throws Error for another GPU.
   bool is_for_gpu(const cuda::Stream& stream) const {
     if (!stream.device().is_cuda()) return false;
     if (stream.device() != device_) host_.refuse(stream);

@@ -27,7 +27,7 @@ std::string where(const Environment& environment) {
   return fmt::format("{}:{}", environment.address, environment.port);
 }
 
-/// Keeps the port until the process ends: ranks may come for their next world before this one has left the
+/// Keeps the port until the process ends: ranks may start their next world before this one has left the
 /// last.
 void keep_open(const StorePtr& store) {
   static std::mutex mutex;
@@ -98,15 +98,14 @@ class Gathering {
       throw InputError(
           fmt::format("another process of the run at {} has RANK {}, too", where(environment_), rank),
           "Give every process a RANK of its own, from 0 to WORLD_SIZE - 1. Only one process per rank may "
-          "open "
-          "a world.");
+          "open a world.");
     }
     store_.set(key_of(rank), bytes_of(serialize(Arrival::of_process(environment_.world_size))));
     store_.add(kCount, 1);
   }
 
-  /// Returns whether all have come before `deadline`. Asks less and less often, and in one word whether
-  /// anybody else has come: many may ask.
+  /// Returns whether all have come before `deadline`. Polls one counter with growing pauses, to spare the
+  /// server, which many ranks may ask.
   bool wait(Clock::time_point deadline) {
     constexpr milliseconds kMostPause{200};
     std::int64_t seen = 0;

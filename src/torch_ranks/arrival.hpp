@@ -10,7 +10,7 @@
 
 namespace strata::torch_ranks {
 
-/// What a rank tells the others when it comes.
+/// What a rank sends the others at the start.
 struct Arrival {
   int world_size = 0;
   std::string host;
@@ -27,8 +27,8 @@ StorePtr open_store(const Environment& environment, std::chrono::milliseconds pa
 /// The port of a store of this process, which the first call opens; kept until the process ends.
 std::uint16_t open_port();
 
-/// Waits until all ranks have come; what they told, by rank. Throws InputError if they disagree, CommError
-/// that names the ranks that did not come.
+/// Waits until all ranks have come; returns what they sent, by rank. Throws InputError if they disagree,
+/// CommError that names the ranks that did not come.
 std::vector<Arrival> arrive(c10d::Store& store, const Environment& environment,
                             std::chrono::milliseconds patience);
 

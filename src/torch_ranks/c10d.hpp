@@ -21,10 +21,10 @@ using StorePtr = c10::intrusive_ptr<c10d::Store>;
 using Gloo = c10d::ProcessGroupGloo;
 using GlooPtr = c10::intrusive_ptr<Gloo>;
 
-/// How long calls wait for other ranks: the watchdog and the lifeline end runs that hang, nothing else does.
+/// How long calls wait for other ranks: the watchdog and the keepalive end runs that hang, nothing else does.
 inline constexpr std::chrono::milliseconds kForever = std::chrono::hours(24 * 365);
 
-/// What torch says of an error, without its stack.
+/// torch's message of an error, without its stack.
 std::string text_of(const std::exception& error);
 
 std::vector<std::uint8_t> bytes_of(const std::string& text);

@@ -5,7 +5,7 @@
 
 namespace strata::torch_ranks {
 
-/// What the launcher says of this process.
+/// What the launcher has set for this process.
 struct Environment {
   int rank = 0;
   int world_size = 1;

@@ -19,10 +19,10 @@ using comm::Communicator;
 
 constexpr const char* kGone = "If a rank has ended, its own message says why.";
 
-/// If a rank is gone, the lifeline says so better than gloo, and ends this process.
-void give_way_to_lifeline() { std::this_thread::sleep_for(std::chrono::seconds(1)); }
+/// If a rank is gone, the keepalive reports it better than gloo, and ends this process.
+void give_way_to_keepalive() { std::this_thread::sleep_for(std::chrono::seconds(1)); }
 
-/// Makes a call to gloo whose errors name it, and the rank.
+/// Makes a call to gloo; its errors name the call and the rank.
 template <typename Work>
 auto call(const char* name, const Run& run, Work&& work) {
   run.check_process();
@@ -31,7 +31,7 @@ auto call(const char* name, const Run& run, Work&& work) {
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
-    give_way_to_lifeline();
+    give_way_to_keepalive();
     throw CommError(fmt::format("{} failed: {} ({})", name, text_of(error), run.self().who()), kGone);
   }
 }
@@ -66,7 +66,7 @@ at::Tensor integers(std::span<const std::int64_t> values) {
   return at::from_blob(const_cast<std::int64_t*>(values.data()), {std::ssize(values)}, at::kLong);
 }
 
-/// The messages of a group whose errors are the group's.
+/// Messages of a group; their errors name the group's rank.
 class CheckedMessages final : public comm::Backend::Messages {
  public:
   CheckedMessages(Gloo& gloo, const Run& run) : run_(run), messages_(gloo, run.self()) {}
@@ -111,9 +111,9 @@ std::shared_ptr<comm::Backend> Group::split(int color, int key) {
     int color, key, rank;
   };
   const std::int64_t own = (static_cast<std::int64_t>(color) << 32) | static_cast<std::uint32_t>(key);
-  const std::vector<std::int64_t> told(world_ranks_.size(), own);
+  const std::vector<std::int64_t> own_choices(world_ranks_.size(), own);
   std::vector<std::int64_t> all(world_ranks_.size());
-  exchange(told, all);
+  exchange(own_choices, all);
   std::vector<Choice> members;
   for (int rank = 0; rank < size(); ++rank) {
     const std::int64_t choice = all[static_cast<std::size_t>(rank)];

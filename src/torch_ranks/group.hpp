@@ -12,7 +12,7 @@ namespace strata::torch_ranks {
 /// A group of two or more ranks, over a ProcessGroupGloo of its own.
 class Group : public comm::Backend {
  public:
-  /// `world_ranks` are its members, by rank.
+  /// Makes a group of the members `world_ranks`, by rank.
   Group(std::shared_ptr<const Run> run, std::string key, std::vector<int> world_ranks);
   ~Group() override;
 

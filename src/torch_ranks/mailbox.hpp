@@ -14,10 +14,10 @@
 
 namespace strata::torch_ranks {
 
-/// Small messages through the store: each pair of ranks has a place for the newest one. gloo cannot tell
+/// Small messages through the store: each pair of ranks has a place for the newest one. gloo cannot check
 /// whether a message has come without waiting for it.
 ///
-/// A thread of its own speaks with the store, because that never answers if its process is stopped. It makes
+/// A thread of its own calls the store, because a store whose process is stopped never answers. It makes
 /// a round when a message was posted or asked for.
 class StoreMailbox final : public comm::Backend::Mailbox {
  public:
@@ -26,7 +26,7 @@ class StoreMailbox final : public comm::Backend::Mailbox {
     int rank;
     std::vector<int> peers;
   };
-  /// Makes the places of what this rank sends. Those of its peers must be there before it takes anything.
+  /// Makes the places for this rank's messages. Those of its peers must exist before it takes anything.
   StoreMailbox(Run::Connection store, const Between& between, std::size_t bytes);
   ~StoreMailbox() override;
 
@@ -49,7 +49,7 @@ class StoreMailbox final : public comm::Backend::Mailbox {
   const std::size_t bytes_;
   std::vector<std::string> send_keys_, receive_keys_;
 
-  std::mutex mutex_;  // of all below
+  std::mutex mutex_;  // guards all below
   std::condition_variable wanted_;
   bool round_wanted_ = false, ends_ = false;
   std::exception_ptr error_;

@@ -19,10 +19,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// For ranks that have arrived, however long others were waited for at the start.
+/// The patience with ranks that have arrived, however long others were waited for at the start.
 constexpr std::chrono::seconds kPatience{30};
 
-/// Worlds of a process follow each other, on all ranks alike, so their number tells them apart in a store
+/// Worlds of a process follow each other, on all ranks alike, so their number identifies them in a store
 /// that outlives them.
 int next_world() {
   static std::atomic<int> number{0};
@@ -114,15 +114,15 @@ void Run::check_process() const {
 
 void Run::abort(int exit_code) const {
   // The store's host may be stopped, and then the call would never return.
-  std::promise<void> told;
-  const std::future<void> done = told.get_future();
-  std::thread([this, exit_code, &told] {
+  std::promise<void> posted;
+  const std::future<void> done = posted.get_future();
+  std::thread([this, exit_code, &posted] {
     try {
       const std::string verdict = fmt::format("{}{} as {} asked", kAbort, exit_code, self_.who());
       connect()->compareSet(kVerdictKey, bytes_of(""), bytes_of(verdict));
     } catch (const std::exception&) {  // without a store, the others have noticed
     }
-    told.set_value();
+    posted.set_value();
   }).detach();
   done.wait_for(std::chrono::seconds(2));
   std::fflush(nullptr);

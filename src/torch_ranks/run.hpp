@@ -45,8 +45,8 @@ class Run {
   /// Connects the ranks of a group, all of which call this now. `key` names the group.
   GlooPtr connect_group(const std::string& key, int rank, int size) const;
 
-  /// What `collective` returns, a Work of gloo that has begun. Groups of several threads begin theirs one
-  /// after the other, because torch's flight recorder, where it is on, is not thread safe.
+  /// Returns what `collective` returns, a Work of gloo that has begun. Groups of several threads begin theirs
+  /// one after the other, because torch's flight recorder, where it is on, is not thread safe.
   template <typename Collective>
   auto begin(Collective&& collective) const {
     const std::lock_guard lock(begin_mutex_);
@@ -72,7 +72,7 @@ class Run {
   comm::Backend::Member self_;
 };
 
-/// What the store holds under this key once the run ends: kEnd, or kAbort and an exit code.
+/// The store's key for the end of the run: kEnd, or kAbort and an exit code.
 inline constexpr const char* kVerdictKey = "verdict";
 inline constexpr const char* kEnd = "end";
 inline constexpr const char* kAbort = "abort ";

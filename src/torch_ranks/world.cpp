@@ -9,7 +9,7 @@
 #include "arrival.hpp"
 #include "environment.hpp"
 #include "group.hpp"
-#include "lifeline.hpp"
+#include "keepalive.hpp"
 #include "strata/torch_ranks/torch_ranks.hpp"
 
 namespace strata::torch_ranks {
@@ -26,13 +26,13 @@ class World final : public Group {
  public:
   World(const std::shared_ptr<const Run>& run, const Options& options)
       : Group(run, "world", all_ranks(run->size())) {
-    if (options.ends_with_others) lifeline_.emplace(run);
+    if (options.ends_with_others) keepalive_.emplace(run);
   }
 
   void close() override {
     if (!run().is_own_process()) return;
     Group::close();
-    if (lifeline_) lifeline_->close();
+    if (keepalive_) keepalive_->close();
     leave_store();
   }
 
@@ -49,7 +49,7 @@ class World final : public Group {
     }
   }
 
-  std::optional<Lifeline> lifeline_;
+  std::optional<Keepalive> keepalive_;
 };
 
 std::shared_ptr<comm::Backend> backend_of(const Environment& environment, const Options& options) {

@@ -36,7 +36,7 @@ void check_probability(double value, const char* option) {
           "Give a probability below 1.");
 }
 
-/// For values with which f32 computes.
+/// Whether f32 can compute with a value.
 bool fits_f32(double value) { return std::abs(value) <= std::numeric_limits<float>::max(); }
 
 template <NamedEnum Enum>
@@ -84,7 +84,7 @@ void check_heads(const TrainConfig& c) {
   }
 }
 
-/// Messages from GPU to GPU have one size for all batches, which the fanouts must bound.
+/// Checks the exchange: messages from GPU to GPU have one size for all batches, so fanouts must bound it.
 void check_exchange(const TrainConfig& c) {
   if (c.exchange != batches::Transport::nccl) return;
   const auto refuse_if = [](bool contradicts, const std::string& option, const std::string& why) {

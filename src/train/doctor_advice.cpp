@@ -22,7 +22,7 @@ std::string launcher(int ranks) {
 std::string doctor_advice(int ranks, const graph::Source& graph) {
   const std::string folder =
       graph.empty() || graph.is_generated() || graph.dataset() != nullptr ? "" : " --graph " + graph.text();
-  return fmt::format("strata-doctor may tell more: {}strata-doctor{}", launcher(ranks), folder);
+  return fmt::format("strata-doctor may find more: {}strata-doctor{}", launcher(ranks), folder);
 }
 
 }  // namespace strata::train

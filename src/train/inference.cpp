@@ -104,7 +104,7 @@ class Inference {
   bool writes() const { return !request_.logits.empty(); }
   bool selects() const { return !request_.nodes.empty() || request_.split != NodeSplit::all; }
 
-  /// Of the graph; where that has no labels, as many classes as the run had.
+  /// The shape of a model for the graph; without labels it has as many classes as the run had.
   ModelShape shape() const {
     const graph::Manifest& manifest = graph_.manifest();
     const ModelShape trained = weights_.shape();
@@ -115,13 +115,13 @@ class Inference {
                        "Give a graph with the same feature columns as the one it was trained on.");
     const bool labelled = manifest.num_classes > 0;
     if (labelled && trained.out_cols > 0 && manifest.num_classes != trained.out_cols)
-      throw InputError(fmt::format("the model of {} tells {} classes apart, but {} has {}", request_.run,
+      throw InputError(fmt::format("the model of {} distinguishes {} classes, but {} has {}", request_.run,
                                    trained.out_cols, context_.config.graph.text(), manifest.num_classes),
                        "Give a graph with the same classes as the one it was trained on.");
     return {.in_cols = manifest.feature_cols, .out_cols = labelled ? manifest.num_classes : trained.out_cols};
   }
 
-  /// The first rank's; all ranks throw if the list cannot be used. Collective.
+  /// The nodes chosen on the first rank; all ranks throw if the list cannot be used. Collective.
   std::vector<NodeId> chosen_nodes() {
     if (request_.nodes.empty()) return nodes_of(request_.split, graph_, context_);
     std::vector<NodeId> ids;

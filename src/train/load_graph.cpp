@@ -7,10 +7,13 @@
 #include <array>
 #include <optional>
 
-#include "gpu_budget.hpp"
+#include "strata/batches/pipeline.hpp"
 #include "strata/batches/placed_graph.hpp"
+#include "strata/comm/resources.hpp"
+#include "strata/cuda/device.hpp"
 #include "strata/graph/manifest_file.hpp"
 #include "strata/graph/synthetic.hpp"
+#include "strata/plan/memory.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
 #include "tuning/no_effect.hpp"
@@ -59,6 +62,23 @@ std::optional<batches::FirstBatches> first_batches(RunContext& context, GraphUse
                                .together = shares};
 }
 
+/// --gpu-memory, or what is free now less what training takes at most. The store divides it among the ranks
+/// of a GPU.
+void set_gpu_budget(const RunContext& context, Count num_nodes, Count feature_cols,
+                    store::LoadOptions& options) {
+  const TrainConfig& config = context.config;
+  options.gpu_budget_bytes = config.gpu_memory_bytes;
+  if (config.gpu_memory_bytes > 0) return;
+  const plan::StepShape step{
+      .fanouts = config.fanouts, .hidden = config.hidden, .batches_in_flight = batches::Pipeline::kBuffers};
+  const Count seeds = context.seeds_per_rank() * context.topology.num_machines();
+  const std::int64_t training =
+      comm::resources_of(context.machine).gpu_sharers() * plan::training_device_bytes(step, seeds, num_nodes);
+  const auto free = static_cast<std::int64_t>(cuda::device_memory(context.device.index).free_bytes);
+  options.gpu_budget_bytes = plan::graph_bytes_of_gpu(free, training);
+  options.bytes_per_input_row = plan::bytes_per_input_row(feature_cols, step.batches_in_flight);
+}
+
 /// What load_graph() is asked for.
 struct Loading {
   RunContext& context;
@@ -69,22 +89,22 @@ struct Loading {
 store::LoadOptions load_options(const Loading& loading, Count num_nodes, Count feature_cols) {
   RunContext& context = loading.context;
   const TrainConfig& config = context.config;
-  const GpuBudget budget = gpu_budget(context, num_nodes, feature_cols);
-  return {.edge_weights = config.sampling_method() == sampling::Method::weighted,
-          .train_edges_only = config.inductive && loading.use == GraphUse::training,
-          .in_degrees = may_need_in_degrees(config),
-          .degrees_of_loops = !config.own_model.empty() || config.model != nn::ModelKind::gcn,
-          .gpu_budget_bytes = budget.graph_bytes,
-          .bytes_per_input_row = budget.bytes_per_input_row,
-          .feature_format = config.feature_format,
-          .placement = plan::parse_placement(config.placement),
-          .batch = {.seeds = context.seeds_per_rank(), .fanouts = config.fanouts},
-          .host_path = config.host_gather,
-          .replication = config.replicate_graph,
-          .halo_bytes = loading.caches.bytes,
-          .halo_rows_in_bf16 = config.row_exchange_precision == RowPrecision::bf16,
-          .exchange_costs = loading.caches.costs,
-          .late_features = config.start_early && loading.use == GraphUse::training};
+  store::LoadOptions options{
+      .edge_weights = config.sampling_method() == sampling::Method::weighted,
+      .train_edges_only = config.inductive && loading.use == GraphUse::training,
+      .in_degrees = may_need_in_degrees(config),
+      .degrees_of_loops = !config.own_model.empty() || config.model != nn::ModelKind::gcn,
+      .feature_format = config.feature_format,
+      .placement = plan::parse_placement(config.placement),
+      .batch = {.seeds = context.seeds_per_rank(), .fanouts = config.fanouts},
+      .host_path = config.host_gather,
+      .replication = config.replicate_graph,
+      .halo_bytes = loading.caches.bytes,
+      .halo_rows_in_bf16 = config.row_exchange_precision == RowPrecision::bf16,
+      .exchange_costs = loading.caches.costs,
+      .late_features = config.start_early && loading.use == GraphUse::training};
+  if (context.device.is_cuda()) set_gpu_budget(context, num_nodes, feature_cols, options);
+  return options;
 }
 
 /// Of an inductive run: how much of the graph it sees. Collective.

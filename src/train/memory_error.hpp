@@ -4,7 +4,7 @@
 namespace strata::train {
 
 /// Rethrows the exception that is being handled. If libtorch or the system refused memory, it becomes an
-/// OutOfMemory that says what to lower.
+/// OutOfMemory with the option to lower.
 [[noreturn]] void rethrow_explained();
 
 }  // namespace strata::train

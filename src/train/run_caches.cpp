@@ -8,12 +8,13 @@
 #include <chrono>
 #include <string>
 
-#include "planning/cache_plan.hpp"
+#include "planning/plan.hpp"
 #include "strata/batches/routes.hpp"
 #include "strata/comm/device_exchange.hpp"
 #include "strata/comm/link.hpp"
 #include "strata/comm/resources.hpp"
 #include "strata/graph/manifest_file.hpp"
+#include "strata/plan/cache_plan.hpp"
 #include "strata/store/halo.hpp"
 #include "strata/tensor/gpu_map.hpp"
 #include "strata/tensor/path_rates.hpp"
@@ -76,7 +77,7 @@ Seconds measure_machine(const RunContext& context, const graph::Manifest& manife
 }
 
 /// Of the slowest ranks. Collective.
-CacheRates measure_rates(const RunContext& context, const graph::Manifest& manifest) {
+plan::CacheRates measure_rates(const RunContext& context, const graph::Manifest& manifest) {
   const batches::Routes routes = batches::choose_routes(context.topology, route_request(context.config));
   const double host_link = comm::measure_link(context.communicator(), context.topology).bytes_per_second;
   const bool uses_wires =
@@ -87,7 +88,7 @@ CacheRates measure_rates(const RunContext& context, const graph::Manifest& manif
                                 mine.far,       mine.host_list,   mine.peers ? 0.0 : 1.0};
   context.communicator().all_reduce(std::span<double>(slowest), comm::Communicator::Op::max);
   const auto [of_host, of_device, near, far, host_list, alone] = slowest;
-  const auto path = [&](batches::Transport route) -> CachePath {
+  const auto path = [&](batches::Transport route) -> plan::CachePath {
     const bool directly = route == batches::Transport::nccl;
     return {.on_devices = directly,
             .bytes_per_second = directly ? device_link : host_link,
@@ -112,7 +113,8 @@ RunCaches plan_caches(const RunContext& context) {
   graph::Manifest manifest;
   context.communicator().together([&] { manifest = graph::read_manifest(*parts); });
   if (manifest.feature_cols == 0 || manifest.num_train == 0) return caches;  // refused later
-  caches.costs = exchange_costs(config, manifest, measure_rates(context, manifest));
+  caches.costs = plan::exchange_costs(run_shape(config, context.world.size()), manifest,
+                                      measure_rates(context, manifest));
   return caches;
 }
 

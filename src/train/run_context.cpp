@@ -12,7 +12,7 @@
 namespace strata::train {
 namespace {
 
-/// Before anything is loaded.
+/// Finds the topology before anything is loaded.
 comm::Topology find_topology(const TrainConfig& config, const comm::World& world) {
   comm::Topology topology = comm::discover(world.communicator(), config.topology);
   check_device_options(config, topology);

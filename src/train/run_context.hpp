@@ -10,7 +10,7 @@
 
 namespace strata::train {
 
-/// Where a run is and what was asked of it: what all of its ranks agree on before anything is loaded, and
+/// The ranks, devices and options of a run: what all of its ranks agree on before anything is loaded, and
 /// what this rank may use. An owner; the config, the world, the listener and the task outlive it.
 struct RunContext {
   /// Collective. Throws InputError, on all ranks alike, for devices that contradict the options.
@@ -20,10 +20,10 @@ struct RunContext {
   void close();  ///< collective
 
   bool first_rank() const { return world.rank() == 0; }
-  void alive(const char* what) { watchdog.alive(what); }  ///< tells the watchdog that something moved
+  void alive(const char* what) { watchdog.alive(what); }  ///< reports progress to the watchdog
   const comm::Communicator& communicator() const { return world.communicator(); }  ///< of all ranks
   comm::Ranks ranks() const { return {&communicator(), &topology, &machine}; }
-  Count seeds_per_rank() const;                      ///< of a step
+  Count seeds_per_rank() const;                      ///< per step
   sampling::SamplerOptions neighbor_choice() const;  ///< how neighbors are chosen; nothing else is set
 
   const TrainConfig& config;

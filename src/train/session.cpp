@@ -15,7 +15,8 @@
 namespace strata::train {
 namespace {
 
-/// Of all ranks together: their text, half a gigabyte at most, passes through the memory of the first rank.
+/// Most spans of all ranks together: their text, up to half a gigabyte, passes through the first rank's
+/// memory.
 constexpr std::size_t kSpansOfTrace = 1 << 22;
 
 batches::PipelineParts pipeline_parts(RunContext& context, const store::MachineGraph& graph) {
@@ -31,7 +32,7 @@ batches::PipelineOptions pipeline_options(const Session& session) {
   if (config.exchange == batches::Transport::nccl && !model.traits().tolerates_padding)
     throw InputError(fmt::format("--exchange nccl is not possible: {} does not tolerate padded batches",
                                  model_name(config)),
-                     "Give --exchange auto, or a model whose traits say that it tolerates padding.");
+                     "Give --exchange auto, or a model with the trait tolerates_padding.");
   return {.sampler = block_options(model, session.context, session.table),
           .sampler_device = config.sampler_device,
           .global_batch = session.context.global_batch,
@@ -57,7 +58,7 @@ bool replays(CudaGraphs requested, bool pads) {
   return requested != CudaGraphs::off && pads;
 }
 
-/// Its launches take their places among the pipeline's.
+/// Makes a reducer; its launches take their places among the pipeline's.
 std::unique_ptr<comm::AllReducer> make_reducer(const RunContext& context, batches::Pipeline& pipeline) {
   auto reducer = comm::make_all_reducer(context.communicator(), context.topology, context.device,
                                         pipeline.most_launch_blocks());

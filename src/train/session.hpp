@@ -26,7 +26,7 @@ struct Session {
   Session& operator=(const Session&) = delete;
   void close();  ///< collective; the context stays open
 
-  RunFacts facts() const;                  ///< what the run's first lines and its first record tell
+  RunFacts facts() const;                  ///< for the run's first lines and its first record
   ExchangeTotals exchange_totals() const;  ///< collective; between epochs
   RankTraffic traffic() const;             ///< of this rank so far; between epochs
 

@@ -77,7 +77,7 @@ class Run {
                          .cores = context_.cores,
                          .overlap = measures_loader_threads(config, context_.topology),
                          .communicator = &world.communicator(),
-                         .tells = context_.first_rank()}),
+                         .logs = context_.first_rank()}),
         sms_({.requested = config.sm_split,
               .device = context_.device,
               .measures =
@@ -103,7 +103,7 @@ class Run {
 
   TrainResult execute() {
     if (context_.first_rank()) {
-      tell(banner(session_.facts()));
+      print(banner(session_.facts()));
       const std::string unlabelled = describe(session_.missing, session_.graph.manifest());
       if (!unlabelled.empty()) spdlog::warn("{}", unlabelled);
       const std::string note = fanouts_note(config_.fanouts);
@@ -129,10 +129,10 @@ class Run {
   }
 
  private:
-  static constexpr Count kTimedSteps = 16;  ///< whose times help to choose the batches in flight
+  static constexpr Count kTimedSteps = 16;  ///< steps that are timed to choose the batches in flight
 
-  /// How long the user waited for training to begin, once in a run.
-  void tell_first_step() {
+  /// Logs how long the user waited for training to begin, once per run.
+  void log_first_step() {
     if (std::exchange(begun_, true)) return;
     sms_.stream().synchronize();
     const double seconds = seconds_since(start_);
@@ -141,7 +141,7 @@ class Run {
       spdlog::info("first step done after {}", format_seconds(seconds));
   }
 
-  /// Nothing may read all feature rows before. Collective.
+  /// Waits until all feature rows are in place; nothing may read all of them before. Collective.
   void wait_for_features() {
     if (!config_.start_early || std::exchange(features_are_there_, true)) return;
     store::FeatureArrival* const arrival = session_.graph.arrival();
@@ -181,17 +181,18 @@ class Run {
     return last || (config_.eval_every > 0 && epoch % static_cast<std::uint32_t>(config_.eval_every) == 0);
   }
 
-  /// One line for an epoch, when all that it says is known.
-  void tell_epoch(const Evaluation* evaluation, bool is_best) {
+  /// Prints the line of an epoch when all its values are known.
+  void print_epoch(const Evaluation* evaluation, bool is_best) {
     if (context_.first_rank()) {
-      spdlog::info("{}", epoch_line({.epoch = told_ ? told_->epoch : static_cast<int>(progress_.epoch),
-                                     .epochs = config_.epochs,
-                                     .trained = told_ ? &*told_ : nullptr,
-                                     .evaluation = evaluation,
-                                     .metric = context_.task.metric(),
-                                     .is_best = is_best}));
+      spdlog::info("{}",
+                   epoch_line({.epoch = unprinted_ ? unprinted_->epoch : static_cast<int>(progress_.epoch),
+                               .epochs = config_.epochs,
+                               .trained = unprinted_ ? &*unprinted_ : nullptr,
+                               .evaluation = evaluation,
+                               .metric = context_.task.metric(),
+                               .is_best = is_best}));
     }
-    told_.reset();
+    unprinted_.reset();
   }
 
   void resume() {
@@ -212,7 +213,7 @@ class Run {
     context_.communicator().together([&] { weights.load_into(*session_.learner.model); });
   }
 
-  /// When every rank can train: a run that is replaced loses its files here.
+  /// Begins to write into the folder when every rank can train: a replaced run loses its files here.
   void begin_folder() {
     context_.communicator().barrier();
     context_.communicator().together([&] {
@@ -221,7 +222,7 @@ class Run {
   }
 
   /// Scores an epoch whose weights the checkpoint has already, so that nothing is lost if this fails.
-  /// False if the ranks agreed to stop, without scores.
+  /// Returns false if the ranks agreed to stop, without scores.
   bool end_epoch() {
     if (!evaluate()) return false;
     progress_.evaluation_due = false;
@@ -229,7 +230,7 @@ class Run {
     return true;
   }
 
-  /// False if the ranks agreed to stop within it; progress_ then says where.
+  /// Returns false if the ranks agreed to stop within it; progress_ then has the place.
   bool train_epoch() {
     weights_agreed_ = false;
     const auto start = Clock::now();
@@ -276,12 +277,12 @@ class Run {
         {.peak_device_bytes = peak_torch_device_bytes(context_.device), .samples = memory_samples_.take()}));
     write_traffic(report, traffic_before);
     if (context_.first_rank()) spdlog::debug("{}", stages_line(report));
-    told_ = report;
-    if (!wants_evaluation_after(progress_.epoch + 1)) tell_epoch(nullptr, false);
+    unprinted_ = report;
+    if (!wants_evaluation_after(progress_.epoch + 1)) print_epoch(nullptr, false);
     return true;
   }
 
-  /// Of the run, evaluations too, at the pace of all epochs so far; `done` are seeds of this one.
+  /// Estimates the rest of the run with evaluations, at the pace so far; `done` are seeds of this epoch.
   double seconds_left(Count done) const {
     const Count epochs = static_cast<Count>(config_.epochs) - progress_.epoch;
     const auto left = static_cast<double>(epochs * session_.pipeline.num_seeds() - done);
@@ -296,7 +297,7 @@ class Run {
                       .metric = context_.task.metric()});
   }
 
-  /// Of all ranks. Collective.
+  /// Takes the count of input rows of all ranks. Collective.
   Count take_input_rows() {
     Count rows = session_.pipeline.take_input_rows();
     context_.communicator().all_reduce(std::span(&rows, 1));
@@ -309,8 +310,8 @@ class Run {
                                   session_.traffic().since(before), session_.pipeline.batches_in_flight()));
   }
 
-  /// Steps up to the next that shall run on other SMs, or to the end of the epoch; true if the ranks agreed
-  /// to stop.
+  /// Trains up to the next step that shall run on other SMs, or to the end of the epoch; returns true if the
+  /// ranks agreed to stop.
   bool train_segment(ProgressBar& bar) {
     const Count steps = session_.pipeline.steps_per_epoch();
     const auto epochs = static_cast<Count>(config_.epochs) - progress_.epoch;
@@ -332,7 +333,7 @@ class Run {
       const batches::TraceSpan span(session_.trace.get(), batches::Trace::Lane::train, batch->key.step);
       const auto outcome =
           steps_.run(*batch, place_of(progress_.step_in_epoch), stop_.requested(), sms_.stream());
-      tell_first_step();
+      log_first_step();
       ++progress_.step_in_epoch;
       bar.advance(batch->num_global_seeds);
       session_.pipeline.release(*batch, sms_.stream());
@@ -347,7 +348,7 @@ class Run {
     return stopping;
   }
 
-  /// From the first steps of the run, whose times still count for their epoch.
+  /// Passes on the times of the run's first steps, which still count for their epoch.
   void note_step_times(double seconds, Count steps) {
     const batches::LoaderTimes times = session_.pipeline.take_times();
     first_times_ = first_times_ + times;
@@ -355,8 +356,8 @@ class Run {
   }
 
   void log_sms() {
-    const std::string news = sms_.take_news();
-    if (!news.empty() && context_.first_rank()) spdlog::info("{}", news);
+    const std::string message = sms_.take_message();
+    if (!message.empty() && context_.first_rank()) spdlog::info("{}", message);
     if (const auto result = sms_.take_result()) metrics_.write(sm_split_record(*result));
   }
 
@@ -365,7 +366,7 @@ class Run {
     return std::min(updates * config_.accumulate, session_.pipeline.steps_per_epoch());
   }
 
-  /// The batches of an update are neighbors in the epoch.
+  /// The place of a batch in its update: the batches of an update are neighbors in the epoch.
   StepRunner::Place place_of(Count step) const {
     const Count steps = session_.pipeline.steps_per_epoch(),
                 first = step / config_.accumulate * config_.accumulate;
@@ -396,7 +397,7 @@ class Run {
     if (context_.first_rank()) spdlog::warn("{}; its update is left out", what);
   }
 
-  /// Takes a step's outcome into account; true if it says that a rank was asked to stop.
+  /// Takes a step's outcome into account; returns true if a rank was asked to stop.
   bool note(const StepOutcome& outcome) {
     if (!std::isfinite(outcome.loss_sum)) {
       refuse(outcome);
@@ -418,12 +419,12 @@ class Run {
     return outcome.stop;
   }
 
-  /// False if the ranks agreed to stop: there are no scores.
+  /// Returns false if the ranks agreed to stop: there are no scores.
   bool evaluate() {
     wait_for_features();
     context_.alive("evaluating");
     const batches::TraceSpan span(session_.trace.get(), batches::Trace::Lane::evaluate);
-    make_room();
+    free_for_evaluation();
     Evaluator& evaluator = session_.evaluators.chosen();
     progress_.evaluation_kind = session_.evaluators.kind();
     agree_on_weights();
@@ -434,7 +435,7 @@ class Run {
     metrics_.write(evaluation_record(epoch, evaluation));
     const bool is_best =
         progress_.best_epoch == 0 || evaluation.valid.beats(progress_.best_valid, context_.task.metric());
-    tell_epoch(&evaluation, is_best);
+    print_epoch(&evaluation, is_best);
     if (!is_best) {
       ++progress_.evaluations_without_gain;
       return true;
@@ -450,8 +451,8 @@ class Run {
     return true;
   }
 
-  /// For evaluation, of what training makes anew.
-  void make_room() {
+  /// Frees for evaluation what training can rebuild.
+  void free_for_evaluation() {
     session_.pipeline.release_buffers();
     if (!session_.table) steps_.forget_graphs();
     return_freed_memory();
@@ -470,8 +471,8 @@ class Run {
     context_.alive("after the model");
   }
 
-  /// Buffers become the same on all ranks; parameters must be. Once for all that reads the weights between
-  /// two epochs.
+  /// Makes buffers the same on all ranks; parameters must be. Called once for everything that reads the
+  /// weights between two epochs.
   void agree_on_weights() {
     if (std::exchange(weights_agreed_, true)) return;
     agree_on_buffers(*session_.learner.model, context_.communicator());
@@ -489,7 +490,7 @@ class Run {
     context_.alive("after a checkpoint");
   }
 
-  /// Copies on the CPU; null if no epoch was evaluated. Nothing may train afterwards.
+  /// Copies of the best weights on the CPU; null if no epoch was evaluated. Nothing may train afterwards.
   std::shared_ptr<const std::vector<nn::NamedTensor>> best_weights() {
     if (progress_.best_epoch == 0) return nullptr;
     session_.learner.parameters.values().copy_(progress_.best_parameters);
@@ -501,7 +502,7 @@ class Run {
   }
 
   TrainResult finish(bool stopped) {
-    if (told_) tell_epoch(nullptr, false);
+    if (unprinted_) print_epoch(nullptr, false);
     TrainResult result{
         .folder = config_.output,
         .stopped = stopped,
@@ -516,8 +517,8 @@ class Run {
                              .peak_host_bytes = peak_resident_bytes(),
                              .peak_device_bytes = peak_torch_device_bytes(context_.device)};
     metrics_.write(final_record(report));
-    if (context_.first_rank() && !stopped) tell(final_table(report));
-    if (context_.first_rank()) tell(farewell(config_, result));
+    if (context_.first_rank() && !stopped) print(final_table(report));
+    if (context_.first_rank()) print(closing_text(config_, result));
     result.weights = best_weights();
     session_.close();
     context_.close();
@@ -527,7 +528,7 @@ class Run {
   void log_exchange() {
     const ExchangeTotals totals = session_.exchange_totals();
     metrics_.write(exchange_record(totals));
-    if (context_.first_rank()) tell(exchange_table(totals));
+    if (context_.first_rank()) print(exchange_table(totals));
   }
 
   const Clock::time_point start_ = Clock::now();
@@ -547,10 +548,10 @@ class Run {
   MetricsLog metrics_;
   batches::LoaderTimes first_times_;  ///< of this epoch, taken before its end
   bool weights_agreed_ = false;
-  bool begun_ = false;               ///< a step was made
-  bool features_are_there_ = false;  ///< see wait_for_features()
-  bool stop_after_epoch_ = false;    ///< the ranks agreed to stop in its last step
-  std::optional<EpochReport> told_;  ///< of the epoch whose line is not printed yet
+  bool begun_ = false;                    ///< a step was made
+  bool features_are_there_ = false;       ///< see wait_for_features()
+  bool stop_after_epoch_ = false;         ///< the ranks agreed to stop in its last step
+  std::optional<EpochReport> unprinted_;  ///< report of the epoch whose line is not printed yet
   double train_seconds_ = 0;
   Count trained_seeds_ = 0;
 };

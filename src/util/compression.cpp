@@ -13,7 +13,7 @@ namespace {
 
 using namespace std::string_view_literals;
 
-/// Bytes at an offset of a file tell what packed it.
+/// Bytes at an offset of a file that identify the program that packed it.
 struct Mark {
   std::string_view name, bytes, unpack;
   std::size_t offset = 0;

@@ -19,7 +19,7 @@ struct Unit {
 };
 constexpr Unit kUnits[] = {{"TiB", 0x1p40}, {"GiB", 0x1p30}, {"MiB", 0x1p20}, {"KiB", 0x1p10}};
 
-/// `in_unit` is what is shown of a number of units.
+/// Formats a size; `in_unit` formats the number of units.
 template <typename InUnit>
 std::string bytes_text(std::int64_t bytes, InUnit in_unit) {
   constexpr double kRoundsUp = 1 - 0.05 / 1024;  // 1023.95 of a unit would be printed as 1024.0

@@ -132,7 +132,7 @@ std::string name_of(const fs::path& folder) {
   return std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino);
 }
 
-/// None if the file is missing or says "max".
+/// The number in a file; none if the file is missing or says "max".
 std::optional<std::int64_t> number_in(const fs::path& path) {
   std::ifstream file(path);
   std::int64_t value = 0;
@@ -149,7 +149,7 @@ std::int64_t file_pages(const fs::path& stat, const std::string& prefix) {
          field_in_file(stat, prefix + "inactive_file").value_or(0);
 }
 
-/// Version 2. Above memory.high the kernel slows a group down until it hardly runs.
+/// The use in version 2. Above memory.high the kernel slows a group down until it hardly runs.
 std::optional<MemoryUse> use_of_unified(const fs::path& group) {
   std::int64_t limit = std::numeric_limits<std::int64_t>::max();
   for (const char* file : {"memory.max", "memory.high"})
@@ -159,8 +159,8 @@ std::optional<MemoryUse> use_of_unified(const fs::path& group) {
                    file_pages(group / "memory.stat", "")};
 }
 
-/// Version 1, where a number near the largest means no limit, and groups that are not visible may have a
-/// limit, too.
+/// The use in version 1, where a number near the largest means no limit, and groups that are not visible may
+/// have a limit, too.
 std::optional<MemoryUse> use_of_v1(const fs::path& group) {
   constexpr std::int64_t kNone = std::int64_t{1} << 60;
   const std::int64_t limit =

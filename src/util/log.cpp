@@ -28,7 +28,7 @@ spdlog::level::level_enum level_of(LogLevel level) {
   return spdlog::level::off;
 }
 
-/// What is for information is a plain line; what is not says so, and whose it is.
+/// Formats information as a plain line; other messages show their level and whose they are.
 class TerminalFormatter final : public spdlog::formatter {
  public:
   explicit TerminalFormatter(bool named) : named_(named) {}

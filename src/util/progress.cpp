@@ -48,7 +48,7 @@ class PhaseLine {
   }
 
  private:
-  /// To the width of the terminal, with whole characters.
+  /// Cuts a text to the width of the terminal, between whole characters.
   static std::string cut(std::string text) {
     if (text.size() <= kColumns) return text;
     text.resize(kColumns - 4);

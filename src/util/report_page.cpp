@@ -61,7 +61,7 @@ pid_t start(const std::vector<std::string>& words, std::FILE* output) {
 }
 
 /// The exit code, or -1 for a process that was killed, by this one if it takes too long, and where the system
-/// does not tell.
+/// does not report it.
 int exit_code_of(pid_t process) {
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   int status = 0;

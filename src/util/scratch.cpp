@@ -28,7 +28,7 @@ namespace {
 constexpr std::size_t kBufferBytes = std::size_t{1} << 20;
 constexpr std::size_t kLeastWatched = std::size_t{1} << 20;  // of a mapped input
 
-/// A file that has no name, or that loses it at once where the file system knows no others.
+/// Opens a file without a name, or one that loses it at once where the file system has no nameless files.
 int open_nameless(const std::filesystem::path& folder) {
   const int nameless = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (nameless >= 0) return nameless;
@@ -47,7 +47,7 @@ struct FileMapping {
   bool holds(std::uintptr_t address) const { return address >= first && address < last; }
 };
 
-/// The list has a newline in a path as "\\012".
+/// Decodes a path of the list, which writes a newline as "\\012".
 std::string without_escapes(std::string path) {
   constexpr std::string_view kNewline = "\\012";
   for (std::size_t at = path.find(kNewline); at != path.npos; at = path.find(kNewline, at + 1))
@@ -75,9 +75,9 @@ std::vector<FileMapping> file_mappings() {
   return found;
 }
 
-/// Lets go of the resident pages of files that are mapped only for reading: those of the input. Such pages
-/// have no other contents than the file, so they come back as they were. Programs and libraries are left
-/// alone: the loader writes into them before it takes the right to.
+/// Releases the resident pages of files that are mapped only for reading: those of the input. Such pages
+/// have no other contents than the file, so they come back as they were. Programs and libraries keep theirs:
+/// the loader writes into them before it gives up the right to.
 void drop_pages_of_inputs() {
   const std::vector<FileMapping> mappings = file_mappings();
   std::set<std::string> programs;
@@ -111,8 +111,8 @@ bool is_mapped_file(int descriptor, const FileMapping& mapping) {
 
 }  // namespace
 
-ScratchStore::ScratchStore(std::filesystem::path folder, std::int64_t room_bytes)
-    : folder_(std::move(folder)), room_bytes_(room_bytes) {
+ScratchStore::ScratchStore(std::filesystem::path folder, std::int64_t capacity_bytes)
+    : folder_(std::move(folder)), capacity_bytes_(capacity_bytes) {
   statm_ = ::open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
   at_start_ = resident_bytes_of_files();
 }
@@ -168,7 +168,7 @@ std::optional<ScratchStore::Place> ScratchStore::look_up(const void* address) {
 void ScratchStore::discard(const void* first, std::size_t bytes) {
   if (bytes == 0) return;
   const Place place = find(first);
-  // Failure costs only room on the disk.
+  // Failure costs only disk space.
   ::fallocate(place.descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(place.offset),
               static_cast<off_t>(bytes));
 }

@@ -108,7 +108,7 @@ class LogFile::Sink final : public spdlog::sinks::base_sink<std::mutex> {
   void write(std::string_view text) {
     warn_unless(std::fwrite(text.data(), 1, text.size(), file_) == text.size());
   }
-  /// Once, and not through the log, which waits for this sink.
+  /// Warns once, and not through the log, which waits for this sink.
   void warn_unless(bool written) {
     if (written || std::exchange(has_warned_, true)) return;
     clear_bar();
@@ -126,7 +126,7 @@ LogFile::LogFile(const std::string& path) : sink_(std::make_shared<Sink>(path)) 
 
 LogFile::~LogFile() { std::erase(spdlog::default_logger()->sinks(), sink_); }
 
-void tell(std::string_view text) {
+void print(std::string_view text) {
   const auto logger = spdlog::default_logger();
   if (!logger->should_log(spdlog::level::info)) return;
   // The first sink is the terminal's.

@@ -15,7 +15,7 @@ constexpr Count kEntries = RowCode::kEntries;
 
 using Point = std::array<float, RowCode::kGroupCols>;
 
-/// In f64, which has the squares of all floats.
+/// Computed in f64, which has the squares of all floats.
 double squared_distance(const Point& a, const Point& b) {
   double sum = 0;
   for (std::size_t c = 0; c < a.size(); ++c) {

@@ -51,12 +51,14 @@ class Inductive(e2e.Case):
     def test_losses_are_those_of_the_subgraph(self):
         subgraph, three = self.subgraph(), self.build(f'npy:{self.folder / "whole"}', 3, 'whole-parts3')
         asks, whole = ['--replicate-graph', 'off', '--halo-cache', '40KiB'], ['--replicate-graph', 'on']
-        for options in (['--dropout', '0.3'], ['--model', 'gcn', '--dropout', '0'], ['--model', 'gat', '--dropout', '0.2'],
-                        ['--sampler', 'weighted', '--dropout', '0'], ['--fanouts=-1,-1', '--model', 'gin', '--dropout', '0']):
+        machines_3 = (three, 3, [*asks, '--ranks-per-machine', '1'])
+        every_way = [(self.whole, 1, []), (three, 2, []), (three, 2, [*whole, '--ranks-per-machine', '1']), machines_3]
+        for options, ways in ((['--dropout', '0.3'], every_way), (['--model', 'gcn', '--dropout', '0'], [machines_3]),
+                              (['--model', 'gat', '--dropout', '0.2'], [machines_3]), (['--sampler', 'weighted', '--dropout', '0'], [machines_3]),
+                              (['--fanouts=-1,-1', '--model', 'gin', '--dropout', '0'], [machines_3])):
             known = self.losses(subgraph, *options, '--eval-every', '0')
             self.assertGreater(abs(known - self.losses(self.whole, *options, '--eval-every', '0')).max(), 1e-3, options)
-            for graph, ranks, machines in ((self.whole, 1, []), (three, 2, []), (three, 3, [*asks, '--ranks-per-machine', '1']),
-                                           (three, 2, [*whole, '--ranks-per-machine', '1'])):
+            for graph, ranks, machines in ways:
                 found = self.losses(graph, '--inductive', *options, *machines, '--eval-every', '0', ranks=ranks)
                 np.testing.assert_allclose(found, known, rtol=2e-4, err_msg=f'{options} {graph} {ranks} {machines}')
 

@@ -26,7 +26,8 @@ class Losses(e2e.Case):
         self.assertAlmostEqual(final['test']['accuracy'], expected_final['test']['accuracy'], delta=0.005, msg=what)
         self.assertGreater(abs(losses[0] - losses[-1]), 1e-3, f'{what}: nothing was learned')
 
-    def check(self, model, *more):
+    def check(self, model, *more, whole_matrix=False):
+        """On other ranks, machines and parts; one model in every way, the others in those that together use all of them."""
         parts = {n: self.build(SPEC, n) for n in (1, 3, 4, 5)}
         shuffled = self.build(SPEC, 4, 'random4', '--method', 'random')
         options = ['--model', model, *more]
@@ -34,9 +35,11 @@ class Losses(e2e.Case):
         asks = ['--replicate-graph', 'off', '--halo-cache', '0']
         keeps = ['--replicate-graph', 'off', '--halo-cache', '40KiB']  # some of what other machines own
         whole = ['--replicate-graph', 'on', '--halo-cache', '0']
-        for graph, ranks, machine, exchange in [(parts[1], 2, 0, []), (parts[3], 3, 0, []), (parts[4], 1, 0, []),
-                                                (parts[5], 2, 1, asks), (parts[3], 3, 1, keeps), (parts[5], 3, 1, asks),
-                                                (parts[5], 3, 1, whole), (shuffled, 2, 1, []), (shuffled, 1, 0, [])]:
+        ways = [(parts[3], 3, 0, []), (parts[5], 3, 1, keeps), (shuffled, 2, 1, whole)]
+        if whole_matrix:
+            ways += [(parts[1], 2, 0, []), (parts[4], 1, 0, []), (parts[5], 2, 1, asks), (parts[3], 3, 1, keeps), (parts[5], 3, 1, asks),
+                     (parts[5], 3, 1, whole), (shuffled, 2, 1, []), (shuffled, 1, 0, [])]
+        for graph, ranks, machine, exchange in ways:
             run = self.losses(graph, *options, *exchange, '--ranks-per-machine', str(machine), ranks=ranks)
             self.compare(reference, run, f'{model}, {graph.name}, {ranks} ranks, {machine} a machine {exchange}')
         serial = self.losses(parts[1], *options, '--pipeline', 'off', ranks=1)
@@ -61,9 +64,8 @@ class Invariance(Losses):
         for options in (['--sampler', 'weighted'], ['--sampler', 'weighted', '--replace'], ['--replace'], ['--sampler', 'labor'],
                         ['--sampler', 'labor-dependent']):
             reference = self.losses(one, *options, ranks=1)
-            for graph, ranks, machine in [(three, 2, 0), (three, 3, 1)]:
-                run = self.losses(graph, *options, '--ranks-per-machine', str(machine), ranks=ranks)
-                self.compare(reference, run, f'{options}, {ranks} ranks, {machine} a machine')
+            run = self.losses(three, *options, '--ranks-per-machine', '2', ranks=4)
+            self.compare(reference, run, f'{options}, 2 machines of 2 ranks')
             seen.append(reference[0])
         for index, losses in enumerate(seen):
             self.assertNotIn(losses, seen[:index], 'every sampler is one of its own')
@@ -84,8 +86,8 @@ class Invariance(Losses):
     def test_four_machines_and_every_way_between_them(self):
         reference = self.losses(self.build(SPEC, 1), ranks=1)
         graph = self.build(SPEC, 5)
-        for options in ([], ['--exchange', 'mpi'], ['--exchange', 'mpi', '--halo-cache', '0'],
-                        ['--exchange', 'mpi', '--replicate-graph', 'off'], ['--replicate-graph', 'off', '--halo-cache', '1GiB']):
+        for options in ([], ['--exchange', 'mpi', '--halo-cache', '0'], ['--exchange', 'mpi', '--replicate-graph', 'off'],
+                        ['--replicate-graph', 'off', '--halo-cache', '1GiB']):
             run = self.losses(graph, *options, '--ranks-per-machine', '1', ranks=4)
             self.compare(reference, run, f'4 machines {options}')
 

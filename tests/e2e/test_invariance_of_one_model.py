@@ -6,7 +6,7 @@ from test_invariance import Losses
 
 class OneModel(Losses):
     def test_sage(self):
-        self.check('sage')
+        self.check('sage', whole_matrix=True)
 
     def test_planted_graphs(self):
         graph = 'planted:nodes=3000,degree=10,parts=3,within=0.8,features=24,classes=5,train=0.6,valid=0.2,test=0.2,seed=7'

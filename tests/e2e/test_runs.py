@@ -2,8 +2,10 @@
 """Folders of runs: where they are, what they tell, how a run goes on, and what its model is used for."""
 import json
 import re
+import shutil
 import socket
 import subprocess
+import tempfile
 
 import numpy as np
 
@@ -201,10 +203,19 @@ class Resuming(Runs):
 
 
 class Models(Runs):
+    """Each test has a copy of the run that the first one trains."""
+    run_folder = None
+
     def setUp(self):
         super().setUp()
-        self.call('--graph', 'parts2', *JOB, '--output', 'out', ranks=2)
-        self.logits = np.load(self.predict(self.folder / 'out', self.folder / 'parts2', ranks=2))
+        if Models.run_folder is None:
+            self.call('--graph', 'parts2', *JOB, '--output', 'out', ranks=2)
+            Models.logits = np.load(self.predict(self.folder / 'out', self.folder / 'parts2', ranks=2))
+            kept = tempfile.TemporaryDirectory(prefix='strata-e2e-')
+            self.addClassCleanup(kept.cleanup)
+            Models.run_folder = shutil.copytree(self.folder / 'out', f'{kept.name}/out')
+        else:
+            shutil.copytree(Models.run_folder, self.folder / 'out')
 
     def test_predict(self):
         other = self.build(SPEC, 3)
@@ -241,7 +252,7 @@ class Models(Runs):
         self.assertIn('reads 12 feature columns, but', done.stderr)
         more = self.build(SPEC.replace('classes=4', 'classes=5'), 1, 'more')
         done = self.call('evaluate', 'out', '--graph', more.name, expect=2)
-        self.assertIn('tells 4 classes apart, but', done.stderr)
+        self.assertIn('distinguishes 4 classes, but', done.stderr)
 
     def test_begin_others(self):
         self.call('--graph', 'parts2', *JOB, '--lr', '1e-12', '--dropout', '0', '--epochs', '1', '--init-from', 'out', '--output', 'tuned', ranks=2)

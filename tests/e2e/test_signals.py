@@ -15,8 +15,8 @@ JOB = ['--fanouts', '5,5', '--hidden', '32', '--batch-size', '25', '--epochs', '
        '--device', 'cpu']
 LONG_LOADING = ['--graph', 'synthetic:kind=lognormal,nodes=8000000,edges=160000000,features=16,classes=5', '--fanouts', '5,5', '--device',
                 'cpu']
-# A step of seconds on two cores: matrix products of some ten gigaflops.
-LONG_STEP = ['--graph', 'synthetic:kind=sbm,nodes=20000,edges=200000,features=64,classes=5,seed=3', '--fanouts', '5,5,5', '--hidden', '1536',
+# A step of a second on two cores: matrix products of some gigaflops.
+LONG_STEP = ['--graph', 'synthetic:kind=sbm,nodes=20000,edges=200000,features=64,classes=5,seed=3', '--fanouts', '5,5,5', '--hidden', '768',
              '--batch-size', '10000', '--epochs', '5000', '--eval-every', '5000', '--log-every', '1', '--device', 'cpu']
 STOPPED, STOPPED_UNSAVED = 75, 76
 RUN = e2e.REPOSITORY / 'launch' / 'strata-run'
@@ -64,8 +64,8 @@ class Signals(e2e.Case):
             found = [int(pid) for pid in children.stdout.split()]
         return found
 
-    def check_shared_memory(self, before):
-        left = [file for file in set(pathlib.Path('/dev/shm').glob('strata-*')) - before if file.stat().st_size]
+    def check_shared_memory(self, pids):
+        left = [file for pid in pids for file in pathlib.Path('/dev/shm').glob(f'strata-{pid}-*') if file.stat().st_size]
         self.assertEqual(left, [])
 
 
@@ -128,17 +128,17 @@ class Work(Signals):
         self.assertTrue((output / 'checkpoint.safetensors').exists())
 
     def test_loading_ends_at_once(self):
-        before = set(pathlib.Path('/dev/shm').glob('strata-*'))
         for ranks in (1, 2):
             command, output = self.train_command(*LONG_LOADING)
             process, log = self.start([e2e.MPIRUN, '-n', ranks, '--oversubscribe', '--bind-to', 'none', *command])
             self.wait_for(process, log, lambda: (output / 'train.log').exists())   # all options were taken
+            pids = self.ranks_of(process, ranks)
             time.sleep(0.5)
             code, text = self.stop(process, log)
             self.assertEqual(code, STOPPED, text)
             self.assertIn('before the first step', text)
             self.assertFalse((output / 'metrics.jsonl').exists(), 'it had loaded before it was stopped')
-        self.check_shared_memory(before)
+            self.check_shared_memory(pids)
 
     def test_says_which_ranks_are_gone(self):
         command, output = self.train_command('--graph', self.build(SPEC, 3), *JOB)
@@ -232,8 +232,8 @@ class Hosts(Signals):
         self.assertEqual(code, 1, text)
         self.assertRegex(text, r'rank 1 \(host h1\) has been silent')
         self.assertIn('mpirun waits for another host', text)
-        self.assertIn('strata-doctor may tell more: mpirun -n 3 strata-doctor --graph', text)   # the watchdog
-        self.assertRegex(text, r'strata-doctor may tell more: mpirun --host \S+ -n 3 .*strata-doctor\n')   # strata-run
+        self.assertIn('strata-doctor may find more: mpirun -n 3 strata-doctor --graph', text)   # the watchdog
+        self.assertRegex(text, r'strata-doctor may find more: mpirun --host \S+ -n 3 .*strata-doctor\n')   # strata-run
         self.assertLess(seconds, 40, text)
         print(f'a stopped host: ended after {seconds:.1f} s')
 

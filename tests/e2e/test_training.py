@@ -48,7 +48,7 @@ class NotFinite(e2e.Case):
             self.assertIn(str(self.seed), seeds)
             self.assertLessEqual(len(seeds), 6)
             self.assertIn('--on-nan skip', done.stderr)
-            self.assertEqual(done.stderr.count(f'strata-doctor may tell more: {started}strata-doctor --graph {self.graph}'), 1, done.stderr)
+            self.assertEqual(done.stderr.count(f'strata-doctor may find more: {started}strata-doctor --graph {self.graph}'), 1, done.stderr)
 
     def test_skips_that_update_alone(self):
         output, _ = self.train(self.graph, *self.JOB, '--on-nan', 'skip', ranks=2)

@@ -22,7 +22,8 @@ def main():
         original = graph_ids(graph, input_nodes)
         edges = []
         for hop, block in enumerate(reversed(blocks)):
-            edges += [[hop, original[dst], edge] for dst, edge in zip(block.edge_index[1].tolist(), block.edge_ids.tolist())]
+            edge_ids, ends = block.edge_ids.tolist(), block.indptr.tolist()  # edge_index would import torch._dynamo: two seconds
+            edges += [[hop, original[dst], edge] for dst in range(block.num_dst) for edge in edge_ids[ends[dst] : ends[dst + 1]]]
         steps.append(
             {
                 "seeds": original[: len(output_nodes)],

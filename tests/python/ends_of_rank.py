@@ -11,8 +11,6 @@ import sys
 import threading
 import time
 
-import torch.multiprocessing
-
 
 def end(how):
     print("ends at", time.time(), flush=True)
@@ -28,6 +26,7 @@ def end(how):
 def main(how):
     import strata
 
+    print("pid", os.getpid(), flush=True)
     last = strata.init("cpu").rank == strata.process().size - 1
     graph = strata.load("synthetic:kind=sbm,nodes=3000,features=4,classes=4,train=1000")
     loader = strata.NodeLoader(graph, "train", fanouts=[3, 3], batch_size=10, shuffle=True)
@@ -68,6 +67,8 @@ if __name__ == "__main__":
     if len(sys.argv) == 2:
         main(sys.argv[1])
     else:
+        import torch.multiprocessing  # takes two seconds, which the ranks of other launchers need not spend
+
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = str(probe.getsockname()[1])

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """examples/python/pytorch_direct.py: its lines, a model that learns, one result for every way to load, and what it refuses."""
 
+import contextlib
 import importlib.util
+import io
 import os
 import pathlib
 import re
@@ -34,9 +36,14 @@ def load_script():
     return module
 
 
-def run(*options):
+OPTIONS = ["--graph", GRAPH, "--gpu", "-1"]
+script = load_script()
+
+
+def start(*options):
+    """In a process of its own, which takes five seconds to import what it needs."""
     return subprocess.run(
-        [sys.executable, SCRIPT, "--graph", GRAPH, "--gpu", "-1", *map(str, options)],
+        [sys.executable, SCRIPT, *OPTIONS, *map(str, options)],
         capture_output=True,
         text=True,
         timeout=600,
@@ -44,14 +51,33 @@ def run(*options):
     )
 
 
+def call(*options):
+    """The same within this process, on whatever device it computes."""
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    with (
+        unittest.mock.patch.object(sys, "argv", [str(SCRIPT), *OPTIONS, *map(str, options)]),
+        unittest.mock.patch.object(strata, "init"),  # which a process may call once
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        try:
+            script.main()
+        except SystemExit as exit:
+            code = exit.code
+    return subprocess.CompletedProcess(options, code, out.getvalue(), err.getvalue())
+
+
+on_cpu = start if torch.cuda.is_available() else call
+
+
 class Lines(unittest.TestCase):
-    def lines(self, *options):
+    def lines(self, *options, run=on_cpu):
         done = run("--batch-size", 500, "--log-every", 3, *options)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return done.stdout.splitlines()
 
     def test_are_those_of_the_example_and_the_model_learns(self):
-        lines = self.lines("--num-epochs", 7, "--num-hidden", 32, "--lr", 0.01)
+        lines = self.lines("--num-epochs", 7, "--num-hidden", 32, "--lr", 0.01, run=start)
         wanted = []
         for epoch in range(7):
             wanted += [STEP, STEP, r"Epoch Time\(s\): \d+\.\d{4}"] + ([SCORE, SCORE] if epoch == 5 else [])
@@ -66,21 +92,23 @@ class Lines(unittest.TestCase):
         self.assertGreater(min(float(score[2]) for score in scores), 0.5, lines)  # of 5 classes
 
     def test_tell_the_same_numbers_however_batches_are_loaded(self):
-        def numbers(*options):
-            lines = self.lines("--num-epochs", 3, "--eval-every", 1, "--dropout", 0.2, *options)
+        def numbers(*options, run=on_cpu):
+            lines = self.lines("--num-epochs", 3, "--eval-every", 1, "--dropout", 0.2, *options, run=run)
             return [re.sub(r"Speed.*", "", line) for line in lines if "Acc" in line]
 
         known = numbers()
         self.assertEqual(len(known), 3 * 2 + 2 * 2)
         self.assertEqual(numbers("--data-cpu"), known)
-        self.assertEqual(numbers("--mps", "50,50"), known)
-        self.assertNotEqual(numbers("--inductive"), known)
-        self.assertEqual(numbers("--inductive", "--mps", "30,100"), numbers("--inductive"))
+        with unittest.mock.patch.dict(os.environ, STRATA_MPS_SHARES="0,100"):  # which no one reads where --mps is given
+            self.assertEqual(numbers("--mps", "50,50", run=start), known)
+        inductive = numbers("--inductive")
+        self.assertNotEqual(inductive, known)
+        self.assertEqual(numbers("--inductive", "--mps", "30,100", run=start), inductive)
 
     @unittest.skipUnless(torch.cuda.is_available() and strata.with_cuda, "no GPU")
     def test_loads_on_sms_of_its_own(self):
         def losses(*options):
-            lines = self.lines("--gpu", 0, "--num-epochs", 2, "--data-cpu", *options)
+            lines = self.lines("--gpu", 0, "--num-epochs", 2, "--data-cpu", *options, run=start)
             return [float(re.search(r"Loss (\S+)", line)[1]) for line in lines if "Step" in line]
 
         known = losses()
@@ -100,19 +128,18 @@ class Lines(unittest.TestCase):
             (["--dropout", 1], "give a probability below 1"),
         ):
             with self.subTest(options=options):
-                done = run(*options)
+                done = call(*options)
                 self.assertEqual(done.returncode, 2, done.stderr)
                 self.assertIn(message, done.stderr)
 
     def test_takes_the_shares_of_with_mps(self):
         with unittest.mock.patch.dict(os.environ, STRATA_MPS_SHARES="0,100"):
-            done = run("--num-epochs", 1)
-            self.assertEqual(done.returncode, 2, done.stderr)
-            self.assertIn("is not LOAD,TRAIN in percent", done.stderr)
-            self.assertEqual(run("--num-epochs", 1, "--mps", "50,50").returncode, 0)
+            done = call("--num-epochs", 1)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("is not LOAD,TRAIN in percent", done.stderr)
 
     def test_say_what_has_no_effect_without_a_gpu(self):
-        done = run("--num-epochs", 1, "--data-cpu", "--num-workers", 4)
+        done = on_cpu("--num-epochs", 1, "--data-cpu", "--num-workers", 4)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("--data-cpu changes nothing here", done.stderr)
         self.assertIn("num_workers has no effect", done.stderr)
@@ -121,8 +148,7 @@ class Lines(unittest.TestCase):
 class Parts(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.script = load_script()
-        cls.data = cls.script.read(GRAPH)
+        cls.data = script.read(GRAPH)
 
     def options(self, **values):
         return types.SimpleNamespace(inductive=True, data_cpu=False, fan_out="10,25", batch_size=500, num_workers=0, **values)
@@ -141,7 +167,7 @@ class Parts(unittest.TestCase):
 
     def test_the_induced_subgraph_has_the_edges_among_its_nodes(self):
         for splits in (["train"], ["train", "valid"]):
-            found = self.script.induced(self.data, *splits)
+            found = script.induced(self.data, *splits)
             nodes = numpy.unique(numpy.concatenate([self.data.splits[split].numpy() for split in splits]))
             inside = numpy.isin(self.data.edge_index.numpy(), nodes).all(axis=0)
             wanted = sorted(map(tuple, self.data.edge_index.numpy()[:, inside].T.tolist()))
@@ -154,10 +180,10 @@ class Parts(unittest.TestCase):
                 self.assertEqual(sorted(nodes[found.splits[split]]), sorted(self.data.splits[split].tolist()))
 
     def test_an_inductive_batch_has_the_rows_of_training_nodes_only(self):
-        part = self.script.training_part(self.data, self.options())
+        part = script.training_part(self.data, self.options())
         rows_of_training = {row.tobytes() for row in self.data.features[self.data.splits["train"]].numpy()}
         num_rows = 0
-        for features, _, _ in self.script.OwnLoading(part, self.options()):
+        for features, _, _ in script.OwnLoading(part, self.options()):
             num_rows += len(features)
             self.assertTrue(all(row.tobytes() in rows_of_training for row in features.cpu().numpy()))
         self.assertGreater(num_rows, len(rows_of_training))
@@ -165,13 +191,13 @@ class Parts(unittest.TestCase):
 
     def test_splits_without_nodes_are_not_scored(self):
         data = self.data._replace(splits=self.data.splits | {"test": torch.empty(0, dtype=torch.long)})
-        scored = self.script.scored_parts(data, self.options(), None)
+        scored = script.scored_parts(data, self.options(), None)
         self.assertEqual(list(scored), ["Eval Acc {:.4f}"])
 
     def test_inference_is_the_model_over_the_whole_graph(self):
-        part = self.script.part_of(self.data, "valid", self.options())
+        part = script.part_of(self.data, "valid", self.options())
         torch.manual_seed(1)
-        model = self.script.SAGE(16, 24, 5, 2, dropout=0.5).to(strata.process().device).eval()
+        model = script.SAGE(16, 24, 5, 2, dropout=0.5).to(strata.process().device).eval()
         with torch.no_grad():
             found = model.inference(part, 700)
             x, edge_index = (tensor.to(strata.process().device) for tensor in (self.data.features, self.data.edge_index))
@@ -179,7 +205,7 @@ class Parts(unittest.TestCase):
                 x = model.finish(layer, layer(x, edge_index))
         torch.testing.assert_close(found, x.cpu(), rtol=1e-4, atol=1e-5)
         scored = (found[part.nodes].argmax(1) == self.data.labels[part.nodes]).float().mean().item()
-        self.assertAlmostEqual(self.script.evaluate(model, part, 700), scored, places=3)
+        self.assertAlmostEqual(script.evaluate(model, part, 700), scored, places=3)
         part.graph.close()
 
 

@@ -20,7 +20,7 @@ tensor::TensorSpec spec_of(const ChunkTensor::Spec& spec, std::int64_t number) {
           .dtype = spec.dtype};
 }
 
-/// As many rows as `capacity_per_gpu` bytes hold, or an even share if all rows fit.
+/// Number of rows that `capacity_per_gpu` bytes hold, or an even share if all rows fit.
 Count rows_per_gpu(const ChunkTensor::Spec& spec, int num_gpus) {
   const Count row_bytes = spec.cols * static_cast<Count>(size_of(spec.dtype));
   if (num_gpus == 0 || spec.rows == 0 || row_bytes == 0) return 0;
@@ -28,7 +28,7 @@ Count rows_per_gpu(const ChunkTensor::Spec& spec, int num_gpus) {
   return std::min(spec.capacity_per_gpu / row_bytes, even);
 }
 
-/// The rows of a rank on its own are not opened to others, and are read with all SMs of its GPU.
+/// The placement; a single rank does not open its rows to others, and reads them with all SMs of its GPU.
 tensor::Placement placement_of(const ChunkTensor::Spec& spec, Count rows_per_gpu, int num_gpus, bool alone) {
   if (alone)
     return {.segments = {{.replicated = rows_per_gpu, .striped = 0, .host = spec.rows - rows_per_gpu}}};

@@ -107,7 +107,7 @@ void Group::free_dropped() {
   for (const Number number : dropped_by_all()) free(number);
 }
 
-/// In the order in which they were made. Collective.
+/// Tensors that all ranks have dropped, in the order in which they were made. Collective.
 std::vector<Group::Number> Group::dropped_by_all() const {
   std::vector<Number> dropped;
   for (const auto& [number, tensor] : tensors_)
@@ -133,7 +133,7 @@ void Group::close(std::shared_ptr<ChunkTensor> tensor) {
       std::ranges::find_if(tensors_, [&](const auto& entry) { return entry.second == tensor; });
   if (found == tensors_.end()) throw InputError("the ChunkTensor was closed before", "Close it once.");
   const Number number = found->first;
-  // The caller's, this function's and the map's.
+  // Owners are the caller, this function and the map.
   constexpr long kOwners = 3;
   refuse_held(*machine_, tensor.use_count() > kOwners,
               fmt::format("a view of ChunkTensor {}", number).c_str());

@@ -36,7 +36,7 @@ struct alignas(16) Place {
   Word position;
 };
 
-/// Of any ids: open addressing, and one place more for the id whose bits are those of an empty one.
+/// Positions of any ids: open addressing, and one more place for the id that has the bits of an empty one.
 struct HashedPositions {
   Place* places;  ///< [capacity + 1], all bits set
   Count capacity;
@@ -51,7 +51,7 @@ struct HashedPositions {
     atomicMin(&places[at].position, static_cast<Word>(position));
   }
 
-  /// Where an id appears first, or kEmpty.
+  /// The first position of an id, or kEmpty.
   __device__ Word first_of(Word id) const {
     Count at = id == kEmpty ? capacity : first_slot(static_cast<NodeId>(id), capacity);
     while (at < capacity && places[at].id != id && places[at].id != kEmpty) at = next_slot(at, capacity);
@@ -59,7 +59,7 @@ struct HashedPositions {
   }
 };
 
-/// Of ids that are hardly more than there are positions: an array of them, of which the L2 cache holds much.
+/// Positions of ids that are hardly larger than their number: an array by id; the L2 cache holds much of it.
 struct ListedPositions {
   using Position = unsigned int;
   static constexpr Position kNone = ~Position{0};
@@ -161,7 +161,7 @@ class RelabelingOnGpu final : public Relabeling {
     return HashedPositions{filled<Place>(capacity + 1), capacity};
   }
 
-  /// With negative ones as the largest of all.
+  /// The largest id; negative ones count as the largest of all.
   Word largest_id() const {
     using Unsigned = std::make_unsigned_t<Id>;
     const auto* const ids = reinterpret_cast<const Unsigned*>(ids_);
@@ -180,7 +180,7 @@ class RelabelingOnGpu final : public Relabeling {
     return static_cast<T*>(workspace_.allocate(static_cast<std::size_t>(size) * sizeof(T)));
   }
 
-  /// With all bits set.
+  /// An array with all bits set.
   template <typename T>
   T* filled(Count size) const {
     T* const made = array<T>(size);

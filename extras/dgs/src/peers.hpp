@@ -14,14 +14,14 @@ namespace strata::dgs {
 class Peers {
  public:
   Peers() = default;
-  /// `own` lies on GPU `own_gpu` of the machine, which the lowest rank with that GPU tells the others.
+  /// `own` lies on GPU `own_gpu` of the machine, which the lowest rank with that GPU reports to the others.
   /// Collective; throws on all ranks alike.
   Peers(const comm::Machine& machine, int own_gpu, std::byte* own);
   Peers(Peers&&) noexcept;
   Peers& operator=(Peers&&) noexcept;
   ~Peers();
 
-  /// By GPU.
+  /// The addresses by GPU.
   const std::array<const void*, sampling::kMostPieces>& pieces() const { return pieces_; }
   void close();  ///< no kernel may still read
 

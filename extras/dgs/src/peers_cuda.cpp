@@ -13,20 +13,20 @@
 namespace strata::dgs {
 namespace {
 
-/// What a rank tells of its GPU's memory.
-struct Told {
+/// What a rank reports of its GPU's memory.
+struct PeerReport {
   int gpu = 0;
   cudaIpcMemHandle_t handle{};
 };
 
 std::string blob_of(int gpu, std::byte* data) {
-  Told told{.gpu = gpu, .handle = {}};
-  // A rank whose memory another one allocated has no handle for it; that one tells.
-  if (cudaIpcGetMemHandle(&told.handle, data) != cudaSuccess) {
+  PeerReport report{.gpu = gpu, .handle = {}};
+  // A rank whose memory another one allocated has no handle for it; the allocating rank reports it.
+  if (cudaIpcGetMemHandle(&report.handle, data) != cudaSuccess) {
     static_cast<void>(cudaGetLastError());
     return {};
   }
-  return {reinterpret_cast<const char*>(&told), sizeof(told)};
+  return {reinterpret_cast<const char*>(&report), sizeof(report)};
 }
 
 }  // namespace
@@ -37,15 +37,15 @@ Peers::Peers(const comm::Machine& machine, int own_gpu, std::byte* own) {
   const std::vector<std::string> blobs = machine.communicator().all_gather(blob_of(own_gpu, own));
   machine.together([&] {
     for (const std::string& blob : blobs) {
-      Told told;
-      if (blob.size() != sizeof(told)) continue;
-      std::memcpy(&told, blob.data(), sizeof(told));
-      const void*& piece = pieces_.at(static_cast<std::size_t>(told.gpu));
+      PeerReport report;
+      if (blob.size() != sizeof(report)) continue;
+      std::memcpy(&report, blob.data(), sizeof(report));
+      const void*& piece = pieces_.at(static_cast<std::size_t>(report.gpu));
       if (piece != nullptr) continue;
       void* opened = nullptr;
-      const cudaError_t code = cudaIpcOpenMemHandle(&opened, told.handle, cudaIpcMemLazyEnablePeerAccess);
+      const cudaError_t code = cudaIpcOpenMemHandle(&opened, report.handle, cudaIpcMemLazyEnablePeerAccess);
       if (code != cudaSuccess) {
-        throw CudaError(fmt::format("memory of GPU {} of the machine cannot be opened: {}", told.gpu,
+        throw CudaError(fmt::format("memory of GPU {} of the machine cannot be opened: {}", report.gpu,
                                     cudaGetErrorString(code)));
       }
       opened_.push_back(opened);

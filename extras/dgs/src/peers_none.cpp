@@ -3,7 +3,7 @@
 
 namespace strata::dgs {
 
-// Without CUDA there is no memory of GPUs, and nobody asks for it.
+// Without CUDA there is no memory of GPUs, and no caller needs it.
 Peers::Peers(const comm::Machine&, int, std::byte*) {}
 Peers::Peers(Peers&&) noexcept = default;
 Peers& Peers::operator=(Peers&&) noexcept = default;

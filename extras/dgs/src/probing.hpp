@@ -5,7 +5,7 @@
 #include "strata/dgs/id_maps.hpp"
 #include "strata/util/random.hpp"
 
-/// Open addressing, alike on CPU and GPU.
+/// Open addressing, the same on CPU and GPU.
 namespace strata::dgs {
 
 inline constexpr Count kNowhere = -1;
@@ -26,7 +26,7 @@ STRATA_HOST_DEVICE Count find_value(const Id* keys, const Id* values, Count capa
   return kNowhere;
 }
 
-/// Where a row begins; null if it is none.
+/// The address of a row; null if it is none.
 STRATA_HOST_DEVICE inline const char* row_at(const RowSource& source, Count row) {
   const sampling::PiecedArray& rows = source.rows;
   if (row < 0 || row >= rows.size) return nullptr;

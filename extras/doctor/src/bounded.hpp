@@ -8,9 +8,9 @@
 
 namespace strata::doctor {
 
-/// What `work` returns, or nothing if it takes longer than `patience`, as what reads from a file system that
-/// does not answer may. It then goes on in a thread of its own, so it must own all that it uses. Throws what
-/// it throws.
+/// Returns what `work` returns, or nothing if it takes longer than `patience`, as reading from a file system
+/// that does not answer may. It then goes on in a thread of its own, so it must own all that it uses. Throws
+/// what it throws.
 template <typename Work>
 auto within(std::chrono::milliseconds patience, Work work) -> std::optional<decltype(work())> {
   std::packaged_task<decltype(work())()> task(std::move(work));

@@ -72,7 +72,7 @@ std::vector<std::string> describe_ranks(const std::vector<RankFacts>& ranks) {
                          const RankFacts& first = ranks[at(host.ranks.front())];
                          std::int64_t memory = first.memory_bytes;
                          for (const int r : host.ranks) memory = std::min(memory, ranks[at(r)].memory_bytes);
-                         // Rounded, so that hosts that are alike are told of once.
+                         // Rounded, so that similar hosts share a line.
                          return fmt::format(
                              "{} on {}, {} and {:.0f} GiB per rank; {}",
                              counted(std::ssize(host.ranks), "rank"),
@@ -114,7 +114,7 @@ std::vector<std::string> describe_network(const NetworkFacts& network, const std
                   rate_text(network.ring_bytes_per_second), rate_text(network.all_to_all_bytes_per_second))};
   const auto over = texts_of(hosts, [&](const Host& host) {
     const std::string& carrier = network.carriers[static_cast<std::size_t>(&host - hosts.data())];
-    return carrier.empty() ? std::string("an interface that could not be told") : carrier;
+    return carrier.empty() ? std::string("an unknown interface") : carrier;
   });
   for (const std::string& line : lines_by_host(hosts, over))
     lines.push_back("over " + line + (mpi.empty() ? "" : ", " + mpi));
@@ -135,7 +135,7 @@ std::vector<std::string> describe_clocks(const std::vector<ClockOffset>& offsets
 std::vector<std::string> describe_output(const OutputFacts& output) {
   if (!output.answered) return {output.folder + ": no answer"};
   if (output.free_bytes == std::numeric_limits<std::int64_t>::max())
-    return {output.folder + ": its file system does not tell how much is free"};
+    return {output.folder + ": its file system does not report how much is free"};
   return {fmt::format("{}: {} free", output.folder, format_bytes(output.free_bytes))};
 }
 

@@ -13,7 +13,7 @@
 #include "examination.hpp"
 #include "gpus.hpp"
 #include "report.hpp"
-#include "strata/comm/attendance.hpp"
+#include "strata/comm/presence.hpp"
 #include "strata/comm/watchdog.hpp"
 #include "strata/util/build_version.hpp"
 
@@ -22,19 +22,19 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// How long ranks are waited for.
+/// The longest waits for ranks.
 struct Patience {
-  milliseconds attendance{4000}, silence{4000}, check{8000};  // GPUs and NCCL may take seconds to start
+  milliseconds presence{4000}, silence{4000}, check{8000};  // GPUs and NCCL may take seconds to start
 
   static Patience of(bool quick) {
     return quick ? Patience{}
-                 : Patience{.attendance = milliseconds(10000),
+                 : Patience{.presence = milliseconds(10000),
                             .silence = milliseconds(7000),
                             .check = milliseconds(30000)};
   }
 };
 
-/// Other versions may not understand what follows, so they are named before it. Rank 0 has heard the words.
+/// Reports other versions before they may misunderstand further messages. Rank 0 has received the words.
 void compare_versions(const std::vector<std::string>& words, Report& report) {
   std::vector<RankFacts> ranks;
   for (const std::string& word : words) {
@@ -45,18 +45,18 @@ void compare_versions(const std::vector<std::string>& words, Report& report) {
   if (!ranks.empty()) report.add("versions", {}, judge_versions(ranks));
 }
 
-/// Ends the run if ranks cannot be reached, of which only their numbers are known.
-void require_attendance(const comm::World& world, const Patience& patience, Report& report) {
+/// Ends the run if ranks cannot be reached; only their numbers are known.
+void require_presence(const comm::World& world, const Patience& patience, Report& report) {
   const std::string word = build_version() + "\n" + world.host();
-  const comm::Attendance attendance = comm::take_attendance(world, word, patience.attendance);
-  if (attendance.complete) return compare_versions(attendance.words, report);
-  if (attendance.missing.empty()) std::this_thread::sleep_for(std::chrono::seconds(5));  // rank 0 tells who
+  const comm::Presence presence = comm::check_presence(world, word, patience.presence);
+  if (presence.complete) return compare_versions(presence.words, report);
+  if (presence.missing.empty()) std::this_thread::sleep_for(std::chrono::seconds(5));  // rank 0 reports who
   const Finding finding =
-      no_answer("network", attendance.missing, {},
+      no_answer("network", presence.missing, {},
                 fmt::format("no message of MPI passed between rank {} (host {}) and {} within {} s",
-                            world.rank(), world.host(), attendance.missing.size() == 1 ? "it" : "them",
-                            patience.attendance.count() / 1000));
-  world.abort(report.end_early(finding, attendance.missing));
+                            world.rank(), world.host(), presence.missing.size() == 1 ? "it" : "them",
+                            patience.presence.count() / 1000));
+  world.abort(report.end_early(finding, presence.missing));
 }
 
 comm::Watchdog::Options watchdog_options(const Patience& patience, Report& report) {
@@ -121,7 +121,7 @@ int examine(Request request, const std::function<void(Request&)>& complete, cons
   constexpr milliseconds kToEnd{500};  // before the program's own last resort
   std::optional<Deadline> deadline;
   if (world.rank() == 0) deadline.emplace(world, report, started + request.limit() - kToEnd);
-  require_attendance(world, patience, report);
+  require_presence(world, patience, report);
   complete(request);
   comm::Watchdog watchdog(world, watchdog_options(patience, report));
   Examination examination(request, world, watchdog, report, started);

@@ -28,7 +28,7 @@ std::string text_of(const Value& value) {
   return json(value).dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-/// What every rank has, in order of rank.
+/// Gathers a value of every rank, in order of rank.
 template <typename Value>
 std::vector<Value> gather_all(const comm::Communicator& ranks, const Value& own) {
   std::vector<Value> all;
@@ -119,7 +119,7 @@ void Examination::run() {
                 .remedy = Remedy::left_out}});
 }
 
-/// What each rank can tell by itself.
+/// Gathers what each rank finds by itself.
 void Examination::learn_hosts() {
   enter("hosts");
   comm::Machine machine(world_.communicator(), topology_);
@@ -223,7 +223,7 @@ void Examination::check_nccl() {
   report_.add("nccl", describe_nccl(nccl), judge_nccl(nccl, ranks_));
 }
 
-/// Only the first rank writes into it.
+/// Checks the output folder, which only the first rank writes into.
 void Examination::check_output() {
   OutputFacts facts;
   if (world_.rank() == 0) {
@@ -236,7 +236,7 @@ void Examination::check_output() {
   report_.add("output", describe_output(facts), judge_output(facts, ranks_.front().host));
 }
 
-/// Between hosts, where each is one machine. The slowest counts, because all wait for it in every step.
+/// The link between hosts, where each is one machine. The slowest counts: all wait for it in every step.
 std::optional<train::MeasuredLink> Examination::link_of_plan() const {
   if (network_.links.empty() || topology_.virtual_machines) return std::nullopt;
   const double of_pair = std::ranges::min(network_.links, {}, &LinkRate::bytes_per_second).bytes_per_second;

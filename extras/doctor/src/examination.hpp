@@ -14,7 +14,7 @@
 
 namespace strata::doctor {
 
-/// The checks, one after the other. Each gathers facts on every rank, makes them everybody's, and judges
+/// The checks, one after the other. Each gathers facts on every rank, shares them with all, and judges
 /// them.
 class Examination {
  public:
@@ -26,7 +26,7 @@ class Examination {
  private:
   void enter(const char* name);
   template <typename Work>
-  /// Leaves it out where more than this share of the time is gone, so that what has begun can end.
+  /// Runs a check, unless more than this share of the time is gone, so that what has begun can end.
   void check(const char* name, Work&& work, double share = 0.7);
   bool has_time(double share) const;
 
@@ -43,7 +43,7 @@ class Examination {
   bool leads_host() const;
   const comm::Topology::Rank& place() const;
   std::vector<int> ranks_of_host() const;
-  /// Of all leaders of hosts, on every rank.
+  /// The value that the first rank measured with the other leaders of hosts, on every rank.
   template <typename Value>
   Value from_leaders(Value value) const;
 

@@ -202,7 +202,7 @@ std::vector<int> processors_of_node(int node, const fs::path& root) {
 
 std::vector<Interface> find_interfaces(const fs::path& root) {
   std::vector<Interface> found;
-  // Of the process's own network namespace, which what is mounted at /sys need not be.
+  // This lists the process's own network namespace; /sys may be mounted from another one.
   std::ifstream table(root / "proc/self/net/dev");
   for (std::string line; std::getline(table, line);) {
     const std::size_t colon = line.find(':');

@@ -9,7 +9,7 @@
 
 namespace strata::doctor {
 
-/// A network interface of a host, as the kernel tells of it.
+/// A network interface of a host, as the kernel reports it.
 struct Interface {
   std::string name = {};
   double bits_per_second = 0;  ///< 0: not known
@@ -26,8 +26,8 @@ struct RankFacts {
 
   std::vector<int> processors = {};  ///< that it may run on
   int host_processors = 0;           ///< of the host
-  /// For a moment: how busy each of `processors` was (1: always), whoever used it; empty if the kernel does
-  /// not tell. And the cores that this process used meanwhile.
+  /// How busy each of `processors` was for a moment (1: always), by any program; empty if the kernel does
+  /// not report it. And the cores that this process used meanwhile.
   std::vector<double> busy = {};
   double own_cores = 0;
   int cores = 0;  ///< its share
@@ -50,11 +50,11 @@ struct RankFacts {
   std::vector<int> node_processors = {};  ///< of that node
 };
 
-/// Of this process; `host`, `cores`, `memory_bytes` and what is told of the rank's GPU stay empty. Files of
-/// the kernel are read below `root`.
+/// Facts of this process; `host`, `cores`, `memory_bytes` and those of the rank's GPU stay empty. The
+/// kernel's files are read below `root`.
 RankFacts gather_facts(const std::filesystem::path& root = "/");
 
-/// The interfaces and how much each has sent so far.
+/// The interfaces with the bytes that each has sent so far.
 std::vector<Interface> find_interfaces(const std::filesystem::path& root = "/");
 
 /// The NUMA node of a device of the PCI bus ("0000:3B:00.0"), or -1; and the processors of a node.

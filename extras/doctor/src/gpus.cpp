@@ -52,7 +52,7 @@ class CopyProbe {
   cuda::Buffer from_, to_;
 };
 
-/// What a program prints; empty if it cannot be started.
+/// The output of a program; empty if it cannot be started.
 std::string output_of(const std::string& command) {
   const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen((command + " 2>/dev/null").c_str(), "re"), &pclose);
   std::string text;
@@ -148,7 +148,7 @@ std::vector<std::string> parse_driver_messages(const std::string& log) {
     if (begin == std::string::npos) continue;
     found.push_back(line.substr(begin + std::string("NVRM: ").size()));
   }
-  if (found.size() > kMost) found.erase(found.begin(), found.end() - kMost);  // the newest tell most
+  if (found.size() > kMost) found.erase(found.begin(), found.end() - kMost);  // the newest matter most
   return found;
 }
 

@@ -14,7 +14,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PeerLink, from, to, access, kind, path, bytes
 
 namespace strata::doctor {
 
-/// What nvidia-smi says of a GPU.
+/// The state of a GPU by nvidia-smi.
 struct GpuState {
   std::string uuid = {};  ///< as cuda::device_uuid()
   std::int64_t uncorrected_errors = 0;
@@ -22,7 +22,7 @@ struct GpuState {
   int link_width = 0, most_link_width = 0;
 };
 
-/// Of a rank, if it computes on a GPU; links and states are those of its host, on the host's first rank.
+/// What a rank that computes on a GPU has found; links and states are its host's, on the host's first rank.
 struct GpuFacts {
   double copy_alone = 0, copy_together = 0;  ///< bytes per second from host memory; 0: not measured
   std::vector<cuda::PeerLink> links = {};
@@ -35,7 +35,7 @@ struct GpuFacts {
 /// Collective over `host`, the ranks of one host, of which all or none compute on GPUs.
 void measure_copies(const comm::Communicator& host, Device device, GpuFacts& facts);
 
-/// What nvidia-smi and the kernel's log tell of a host. May take seconds.
+/// What nvidia-smi and the kernel's log report of a host. May take seconds.
 struct DriverFacts {
   std::vector<GpuState> states = {};
   std::vector<std::string> driver_messages = {};
@@ -52,18 +52,18 @@ Findings judge_gpus(const std::vector<GpuFacts>& gpus, const std::vector<RankFac
 std::vector<std::string> describe_gpus(const std::vector<GpuFacts>& gpus,
                                        const std::vector<RankFacts>& ranks);
 
-/// What NCCL reaches and through what.
+/// The rates of NCCL, and its transports.
 struct NcclFacts {
   double all_reduce = 0, all_to_all = 0;     ///< bytes per second and rank: as the wire sees them
   std::vector<std::string> transports = {};  ///< "P2P/CUMEM", "SHM", "NET/IB", "NET/Socket"
   std::vector<std::string> networks = {};    ///< "Socket eth0:10.1.1.1", "IB mlx5_0:1"
 };
-/// Sums and exchanges some memory of the GPUs. Collective over all ranks, of which each has a GPU of its own.
+/// Sums and exchanges some memory of the GPUs. Collective over all ranks; each has a GPU of its own.
 NcclFacts measure_nccl(const comm::Communicator& world, const comm::Topology& topology, Device device,
                        std::int64_t bytes);
-/// Adds what NCCL's log (NCCL_DEBUG=INFO) says about transports and networks.
+/// Adds the transports and networks in NCCL's log (NCCL_DEBUG=INFO).
 void parse_nccl_log(const std::string& log, NcclFacts& facts);
-/// Makes NCCL write its log into a file of this process, unless the environment says what it logs. Call it
+/// Makes NCCL write its log into a file of this process, unless the environment sets its log. Call it
 /// before NCCL is used.
 void ask_for_nccl_log();
 /// Reads what was written by now, if it was asked for, and removes the file.

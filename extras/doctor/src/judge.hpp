@@ -7,7 +7,7 @@
 #include "facts.hpp"
 #include "strata/doctor/finding.hpp"
 
-/// What facts mean. Pure functions: all ranks have the same facts and come to the same findings.
+/// Judgments of facts. Pure functions: all ranks have the same facts and come to the same findings.
 namespace strata::doctor {
 
 using Findings = std::vector<Finding>;
@@ -17,15 +17,15 @@ struct Host {
   std::string name = {};
   std::vector<int> ranks = {};
 };
-/// In order of their first ranks.
+/// The hosts in order of their first ranks.
 std::vector<Host> hosts_of(const std::vector<RankFacts>& ranks);
 
 Findings judge_versions(const std::vector<RankFacts>& ranks);
-/// Processors, memory, control groups and GPUs.
+/// Judges processors, memory, control groups and GPUs.
 Findings judge_ranks(const std::vector<RankFacts>& ranks);
 Findings judge_limits(const std::vector<RankFacts>& ranks);
 
-/// What a rank sees of the part folder and of the folder of the run.
+/// The part folder and the folder of the run as a rank sees them.
 struct StorageFacts {
   std::string error = {};     ///< why the folder cannot be read; empty: it can
   std::string build_id = {};  ///< of the parts; empty: there are none
@@ -35,10 +35,10 @@ struct StorageFacts {
   bool direct = false;          ///< past the memory of the host
   bool answered = true;
 };
-/// "2.5 MB/s", "12.00 GB/s"; for links and disks alike.
+/// A rate as text: "2.5 MB/s", "12.00 GB/s"; for links and disks alike.
 std::string rate_text(double bytes_per_second);
 
-/// Of the folder that the first rank writes into.
+/// What is known of the folder that the first rank writes into.
 struct OutputFacts {
   std::string folder = {};
   bool answered = true;  ///< its file system; if not, nothing else is known
@@ -69,14 +69,14 @@ Findings judge_network(const NetworkFacts& network, const std::vector<RankFacts>
 std::string carrier_of(const std::vector<Interface>& before, const std::vector<Interface>& after,
                        std::int64_t sent_bytes);
 
-/// How far a host's clock is ahead of the first host's.
+/// The offset of a host's clock from the first host's.
 struct ClockOffset {
   double seconds = 0, error_seconds = 0;
 };
 Findings judge_clocks(const std::vector<ClockOffset>& offsets, const std::vector<RankFacts>& ranks);
 Findings judge_numa(const std::vector<RankFacts>& ranks);
 
-/// Ranks that did not answer a check in time.
+/// The finding about ranks that did not answer a check in time.
 Finding no_answer(const std::string& check, const std::vector<int>& silent,
                   const std::vector<RankFacts>& ranks, const std::string& what);
 

@@ -91,7 +91,7 @@ void judge_copies(const std::vector<GpuFacts>& gpus, const std::vector<RankFacts
     else if (gpus[r].copy_together < kShared * gpus[r].copy_alone)
       findings.push_back(
           link_finding(Level::note, ranks[r].host,
-                       fmt::format("rank {} copies to its GPU at {} while all do, at {} alone", r,
+                       fmt::format("rank {} copies to its GPU at {} while all do, at {} by itself", r,
                                    rate_text(gpus[r].copy_together), rate_text(gpus[r].copy_alone))));
   }
 }
@@ -152,7 +152,7 @@ std::string rate_or_access(const cuda::PeerLink& link) {
   return link.access ? "yes" : "no";
 }
 
-/// A row for each GPU that copies, a column for each that is copied to.
+/// One row per GPU that copies, one column per GPU that is copied to.
 std::vector<std::string> matrix(const std::string& title, const std::vector<cuda::PeerLink>& links,
                                 std::string (*cell)(const cuda::PeerLink&)) {
   std::set<int> devices;
@@ -172,7 +172,7 @@ std::vector<std::string> matrix(const std::string& title, const std::vector<cuda
   return lines_of(table.str());
 }
 
-/// In one line if all pairs are alike.
+/// The paths, in one line if all pairs are alike.
 std::vector<std::string> describe_paths(const std::vector<cuda::PeerLink>& links) {
   const std::string& first = links.front().path;
   if (std::ranges::any_of(links, [&](const cuda::PeerLink& link) { return link.path != first; }))
@@ -180,7 +180,7 @@ std::vector<std::string> describe_paths(const std::vector<cuda::PeerLink>& links
       return link.path.empty() ? std::string("?") : link.path;
     });
   if (first.empty())
-    return {"the paths between GPUs are not known (the driver's library NVML does not tell)"};
+    return {"the paths between GPUs are not known (the driver's library NVML does not report them)"};
   return {fmt::format("between all GPUs over {}", first)};
 }
 
@@ -240,7 +240,7 @@ std::vector<std::string> describe_gpus(const std::vector<GpuFacts>& gpus,
       together.push_back(fmt::format("{:.1f}", 1e-9 * gpus[at(r)].copy_together));
     }
     if (!alone.empty())
-      lines.push_back(fmt::format("{}: GB/s from the host, each alone {}; all at once {}{}", host.name,
+      lines.push_back(fmt::format("{}: GB/s from the host, each by itself {}; all at once {}{}", host.name,
                                   fmt::join(alone, " "), fmt::join(together, " "),
                                   facts.log_readable ? "" : "; the kernel's log may not be read here (Xid)"));
     if (facts.links.empty()) continue;
@@ -260,7 +260,7 @@ std::vector<std::string> describe_nccl(const std::vector<NcclFacts>& nccl) {
   }
   return {fmt::format("sum {}, all to all {} per rank; over {}{}{}", rate_text(nccl.front().all_reduce),
                       rate_text(nccl.front().all_to_all),
-                      transports.empty() ? "transports that its log does not tell"
+                      transports.empty() ? "transports that its log does not name"
                                          : fmt::format("{}", fmt::join(transports, ", ")),
                       networks.empty() ? "" : "; networks ", fmt::join(networks, ", "))};
 }

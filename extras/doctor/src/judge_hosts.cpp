@@ -43,7 +43,7 @@ std::string who_has(const std::string& value, const std::vector<std::string>& va
   return fmt::format("host {} has", ranks[static_cast<std::size_t>(first)].host);
 }
 
-/// How bad it is that hosts differ in a library.
+/// The severity of a difference of hosts in a library.
 Level level_of_difference(const std::string& library) {
   if (library == "Strata" || library == "MPI" || library == "NCCL") return Level::failure;
   return library == "glibc" ? Level::note : Level::warning;
@@ -213,7 +213,7 @@ void judge_processors(const Host& host, const std::vector<RankFacts>& ranks, Fin
                       .remedy = Remedy::binding});
 }
 
-/// What other programs use of the processors that the ranks of a host may run on.
+/// Judges the use by other programs of the processors that the ranks of a host may run on.
 void judge_busy_processors(const Host& host, const std::vector<RankFacts>& ranks, Findings& findings) {
   constexpr double kShare = 0.15, kLeast = 0.5;  // of the processors, and in processors
   std::map<int, double> busy;                    // several ranks may have looked at a processor
@@ -251,7 +251,7 @@ void judge_memory(const Host& host, const std::vector<RankFacts>& ranks, Finding
        .remedy = Remedy::memory});
 }
 
-/// By UUID, because each process numbers the GPUs that it sees.
+/// Compares GPUs by UUID, because each process numbers the GPUs that it sees.
 void judge_gpu_sharing(const std::vector<RankFacts>& ranks, Findings& findings) {
   std::map<std::string, std::vector<int>> users;
   for (std::size_t r = 0; r < ranks.size(); ++r)

@@ -32,7 +32,7 @@ Finding slow_link(const std::string& host, const std::string& message) {
       .remedy = Remedy::slow_link};
 }
 
-/// Slow links by the host that all of them have in common, or one by one.
+/// Reports slow links by the host that all of them have in common, or one by one.
 class SlowLinks {
  public:
   SlowLinks(const std::vector<LinkRate>& links, const std::vector<Host>& hosts) : hosts_(hosts) {

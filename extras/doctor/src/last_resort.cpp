@@ -19,7 +19,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-/// "strata-doctor: rank 2 of 3 (host b)", as the launcher says.
+/// "strata-doctor: rank 2 of 3 (host b)", with the launcher's numbers.
 std::string name_of_this_rank() {
   const int ranks = comm::ranks_of_launcher();
   return fmt::format("strata-doctor: rank {}{} (host {})", comm::rank_of_launcher(),
@@ -85,7 +85,7 @@ void LastResort::set(milliseconds first, milliseconds again) const {
   timer_settime(timer_, 0, &times, nullptr);
 }
 
-/// Only what may be called in a handler of signals: write, _exit.
+/// Calls only what a handler of signals may: write, _exit.
 void LastResort::speak(int, siginfo_t* info, void*) {
   if (info->si_code != SI_TIMER) return;  // somebody else's SIGALRM
   auto* self = static_cast<LastResort*>(info->si_value.sival_ptr);

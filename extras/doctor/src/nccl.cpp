@@ -42,7 +42,7 @@ double seconds_of(const comm::Communicator& world, const cuda::Stream& stream, W
 
 constexpr const char* kLogName = "strata-doctor-nccl-log";
 
-/// The file that ask_for_nccl_log() made; empty if NCCL writes elsewhere, as the user says.
+/// The file that ask_for_nccl_log() made; empty if NCCL writes elsewhere by the user's setting.
 std::string log_path() {
   const char* const path = std::getenv("NCCL_DEBUG_FILE");
   if (path == nullptr) return {};
@@ -102,7 +102,7 @@ NcclFacts measure_nccl(const comm::Communicator& world, const comm::Topology& to
     stream->synchronize();
   });
   NcclFacts facts;
-  // What a link carries while all ranks sum: the convention of nccl-tests.
+  // The rate that a link carries while all ranks sum, by the convention of nccl-tests.
   const double share = static_cast<double>(world.size() - 1) / static_cast<double>(world.size());
   const auto reducer = comm::make_all_reducer(world, topology, device);
   const Count values = all / static_cast<Count>(sizeof(float));

@@ -81,7 +81,7 @@ double send_confirmed(Line& line, Count bytes, const Effort& effort, std::vector
 }
 
 /// Sends messages that grow until one takes long enough; returns the rate of the
-/// last. A length of 0 ends it.
+/// last. A length of 0 ends the stream.
 double send_stream(Line& line, double round_seconds, const Effort& effort, std::vector<char>& memory) {
   constexpr Count kFirst = Count{64} << 10, kGrowth = 4;
   double rate = 0, seconds = 0;
@@ -102,7 +102,7 @@ void take_stream(Line& line, std::vector<char>& memory) {
   }
 }
 
-/// Both ways between this rank and `peer`; the way from this rank is returned.
+/// Measures both ways between this rank and `peer`; returns the way from this rank.
 LinkRate measure_pair(const Communicator& leaders, int peer, const Effort& effort) {
   Line line(leaders, peer);
   std::vector<char> memory;

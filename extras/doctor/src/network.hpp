@@ -7,7 +7,7 @@
 
 namespace strata::doctor {
 
-/// How long measurements may take.
+/// The time that measurements may take.
 struct Effort {
   int pings = 20;
   double transfer_seconds = 0.04;  ///< messages grow until one takes so long
@@ -16,12 +16,12 @@ struct Effort {
   static Effort of(bool quick, int hosts);
 };
 
-/// Latency and bandwidth of every pair of hosts, each way, with as many pairs at once as there are hosts for;
-/// then all hosts at once. `leaders` has one rank per host, in the order of the hosts. The same on all of
-/// them. Collective over the leaders.
+/// Measures latency and bandwidth of every pair of hosts, each way, with as many pairs at once as there are
+/// hosts for; then all hosts at once. `leaders` has one rank per host, in the order of the hosts. The same on
+/// all of them. Collective over the leaders.
 NetworkFacts measure_network(const comm::Communicator& leaders, const Effort& effort);
 
-/// How far each host's clock is ahead of the first's. The same on all leaders; collective over them.
+/// Measures the offsets of hosts' clocks from the first's. The same on all leaders; collective over them.
 std::vector<ClockOffset> compare_clocks(const comm::Communicator& leaders, const Effort& effort);
 
 /// Pairs of `hosts` hosts in rounds: in each round a host has one partner at most, and all pairs come once.

@@ -82,11 +82,11 @@ void Report::add(const std::string& check, const std::vector<std::string>& lines
       return known.host == finding.host && known.message == finding.message;
     });
   };
-  Findings news;  // a difference of versions is found at the first greeting, and again with all facts
+  Findings added;  // a difference of versions is found at the first greeting, and again with all facts
   for (const Finding& finding : findings)
-    if (!is_known(finding)) news.push_back(finding);
-  findings_.insert(findings_.end(), news.begin(), news.end());
-  if (prints_) print(check, lines, news);
+    if (!is_known(finding)) added.push_back(finding);
+  findings_.insert(findings_.end(), added.begin(), added.end());
+  if (prints_) print(check, lines, added);
 }
 
 void Report::keep(const std::string& name, json facts) {

@@ -12,7 +12,7 @@
 
 namespace strata::doctor {
 
-/// What was found so far. Rank 0 prints it as it comes. Thread safe, because the thread that watches the
+/// The findings so far. Rank 0 prints them as they come. Thread safe, because the thread that watches the
 /// other ranks may have to end it.
 class Report {
  public:
@@ -22,7 +22,7 @@ class Report {
   void begin(const std::vector<RankFacts>& ranks);
   void enter(const char* check);  ///< a literal: what is looked at from now on
   std::string current_check() const { return current_.load(); }
-  /// What a check saw, in lines for people, and what it found.
+  /// Adds a check's facts, in lines for people, and its findings.
   void add(const std::string& check, const std::vector<std::string>& lines, const Findings& findings);
   void keep(const std::string& name, nlohmann::json facts);  ///< for the file of --json
 
@@ -48,7 +48,7 @@ class Report {
   nlohmann::json facts_ = nlohmann::json::object();
 };
 
-/// One line per group of hosts that are told of alike: "h0, h2: 8 ranks, ...", or only the text if all are.
+/// One line per group of hosts with the same text: "h0, h2: 8 ranks, ...", or only the text if all have it.
 std::vector<std::string> lines_by_host(const std::vector<Host>& hosts, const std::vector<std::string>& texts);
 
 std::vector<std::string> describe_versions(const std::vector<RankFacts>& ranks);

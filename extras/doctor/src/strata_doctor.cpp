@@ -55,7 +55,7 @@ Words parse(int argc, char** argv) {
       "Partition directory: check that all hosts see the same one, and how fast it is read");
   add("--config", words.config, "FILE", "Configuration file of strata-train: report what the run would need");
   add("--output", words.output, "DIR",
-      "Folder for the run: check that it has room (default: the current folder)");
+      "Folder for the run: check that it has space (default: the current folder)");
   app.set_version_flag("--version", "strata-doctor " + build_version());
   try {
     app.parse(argc, argv);
@@ -116,10 +116,10 @@ int run(int argc, char** argv, const Words& words) {
   doctor::LastResort last_resort(early.limit());
   const comm::World world(&argc, &argv);
   last_resort.mpi_has_started();
-  std::optional<comm::Farewell> farewell;
+  std::optional<comm::OrderlyEnd> orderly_end;
   try {
     const auto complete = [&](doctor::Request& request) {
-      farewell.emplace(world.communicator());
+      orderly_end.emplace(world.communicator());
       world.communicator().together([&] { complete_request(words, world, request); });
     };
     const int code = doctor::examine(early, complete, world, started);
@@ -127,7 +127,7 @@ int run(int argc, char** argv, const Words& words) {
     return code;
   } catch (const std::exception& error) {
     return cli::fail({.program = "strata-doctor", .error = error, .code = ExitCode::bad_input}, world,
-                     farewell ? &*farewell : nullptr);
+                     orderly_end ? &*orderly_end : nullptr);
   }
 }
 

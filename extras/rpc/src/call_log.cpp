@@ -14,7 +14,7 @@ namespace strata::rpc {
 namespace {
 
 std::string_view way_of(const TensorHead& tensor) {
-  // Which of the two is known only when it has arrived.
+  // One of the two; it is known only when the tensor has arrived.
   return tensor.way == TensorHead::Way::by_network ? "nccl or tcp" : enum_name(channel_of(tensor.way));
 }
 

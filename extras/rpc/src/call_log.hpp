@@ -13,16 +13,16 @@ namespace strata::rpc {
 struct Parcel;
 struct TensorHead;
 
-bool logs_calls();  ///< whether anybody reads these lines; without a reader, a call pays for nothing else
+bool logs_calls();  ///< whether these lines are read; otherwise a call pays for nothing else
 
-/// What a message carries: bytes of values and tensors, by what takes them.
+/// The contents of a message: bytes of values and tensors, by channel.
 struct Cargo {
   std::map<std::string_view, std::uint64_t> bytes_by_way = {};
   std::string text() const;  ///< "4.0 MiB shared-memory, 74 B tcp"
 };
-/// Of a message between two ranks.
+/// What a message between two ranks carries.
 Cargo cargo_of(std::size_t payload_bytes, const std::vector<TensorHead>& tensors);
-/// Of what stays on its rank.
+/// What a parcel that stays on its rank carries.
 Cargo cargo_of(const Parcel& parcel);
 
 }  // namespace strata::rpc

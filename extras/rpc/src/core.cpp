@@ -23,13 +23,13 @@ std::vector<std::vector<DeviceMap>> all_maps(const std::vector<AgentFacts>& agen
   return maps;
 }
 
-/// For messages.
+/// The name of a call for messages.
 std::string name_of(const std::string& what, const std::string& function) {
   if (!what.empty()) return what;
   return function.empty() ? "to_here" : function;
 }
 
-/// Of the first tensor that comes on a GPU.
+/// The device of the first tensor that arrives on a GPU; empty if there is none.
 std::string device_of(const Parcel& parcel) {
   const auto found = std::ranges::find_if(parcel.tensors,
                                           [](const TensorPiece& each) { return each.destination.is_cuda(); });
@@ -126,15 +126,14 @@ std::shared_ptr<Holding> Core::create(Request request) {
   return holding;
 }
 
-/// No call of CUDA releases a stream that waits for an event of a process that is gone, so that whatever
-/// waits for the stream would hang.
+/// Ends the process if a GPU waits for ever: no call of CUDA releases a stream that waits for an event of a
+/// process that is gone, so anything that waits for the stream would hang.
 void Core::end_if_a_gpu_waits_for_ever() const {
   const std::optional<int> peer = channels_->awaited_lost_peer();
   if (!peer) return;
   spdlog::critical(
       "rpc: {}: a GPU waits for a tensor that {} sent or read when it ended, which never completes: this "
-      "process "
-      "ends, too",
+      "process ends, too",
       describe(rank()), describe(*peer));
   spdlog::default_logger()->flush();
   std::_Exit(EXIT_FAILURE);
@@ -188,7 +187,8 @@ ContextId Core::begin_context() {
 void Core::end_context(const ContextId& id) noexcept try {
   forget(id, rank());
 } catch (const std::exception& error) {  // no memory; the others keep it until this rank's agent ends
-  spdlog::warn("rpc: {}: the end of an autograd context was not told: {}", describe(rank()), error.what());
+  spdlog::warn("rpc: {}: the end of an autograd context was not sent to the others: {}", describe(rank()),
+               error.what());
 }
 
 void Core::forget(const ContextId& id, int from) {
@@ -235,7 +235,7 @@ void Core::dispatch(int from, Head head, Parcel parcel) {
     case Kind::route_note:  // of tensors that still arrive, see messages.cpp
     case Kind::ask_alive:
     case Kind::alive:
-    case Kind::farewell:  // which wait for no tensors, see messages.cpp
+    case Kind::ending:  // which wait for no tensors, see messages.cpp
       break;
     case Kind::state:
       receive_state(from, parse<RestState>(parcel.payload));
@@ -353,11 +353,11 @@ std::exception_ptr Core::loss_of(int rank) const {
   const std::string& reason = lost_.at(rank);
   if (!reason.empty())
     return std::make_exception_ptr(CommError(fmt::format("{} is gone: {}", describe(rank), reason)));
-  const auto farewell = farewells_.find(rank);
-  return std::make_exception_ptr(CommError(
-      farewell == farewells_.end()
-          ? fmt::format("{} has ended its agent", describe(rank))
-          : fmt::format("{}; after that, {} has ended its agent", farewell->second, describe(rank))));
+  const auto fault = ending_faults_.find(rank);
+  return std::make_exception_ptr(
+      CommError(fault == ending_faults_.end()
+                    ? fmt::format("{} has ended its agent", describe(rank))
+                    : fmt::format("{}; after that, {} has ended its agent", fault->second, describe(rank))));
 }
 
 void Core::lost(int peer, const std::string& reason) {
@@ -424,7 +424,7 @@ bool Core::end(std::optional<milliseconds> patience) {
   for (const auto& each : promises)
     if (const auto promised = each.lock())
       promised->fail(std::make_exception_ptr(CommError("the agent ended while a call waited for a future")));
-  say_farewell();
+  announce_end();
   channels_->stop();
   links_->close();
   workers_->stop();

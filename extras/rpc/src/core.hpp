@@ -26,17 +26,17 @@
 
 namespace strata::rpc {
 
-/// What a message asks for.
+/// The kind of a message.
 enum class Kind : std::uint8_t {
-  call,    ///< of a function, or of an object's method; answered
+  call,    ///< calls a function, or an object's method; answered
   create,  ///< the same, but the result stays here as an object; answered without it
-  fetch,   ///< an object's value; answered
+  fetch,   ///< copies an object's value; answered
   answer,
   failure,
   hold,           ///< the sender has a handle of an object of this rank's
-  held,           ///< the owner knows that
+  held,           ///< the owner has noted it
   taken,          ///< the sender keeps the handle that was passed to it by itself
-  drop,           ///< the sender has the handle no more
+  drop,           ///< the sender no longer holds the handle
   forget,         ///< a context of the sender's has ended
   piece,          ///< of a tensor lies in a slot of the sender's
   emptied,        ///< the piece was copied out of its slot
@@ -46,10 +46,10 @@ enum class Kind : std::uint8_t {
   verdict,        ///< of rank 0
   ask_alive,      ///< answered by the thread of the links, whatever calls do
   alive,
-  farewell  ///< what fault has made the sender end its agent
+  ending  ///< the sender ends its agent because of a fault
 };
 
-/// What a rank that shuts down knows; see rest.cpp.
+/// The state of a rank that shuts down; see rest.cpp.
 struct RestState {
   std::uint64_t round = 0, sent = 0, received = 0;
   std::int64_t handles = 0;
@@ -114,7 +114,7 @@ struct Head {
   std::string what = {};      ///< Request::what
   ObjectId target = {};       ///< whose method is called or value is fetched; of handles in hold, held, drop
   ObjectId created = {};      ///< of create
-  std::uint64_t fork = 0;     ///< tells apart the times that a rank had handles of an object
+  std::uint64_t fork = 0;     ///< distinguishes the times that a rank had handles of an object
   std::string payload = {};
   std::uint64_t payload_in_bulk = 0;  ///< bytes, if it is too large for the head
   std::vector<TensorHead> tensors = {};
@@ -158,7 +158,7 @@ class Answer final : public Completion {
   Parcel parcel_;
 };
 
-/// A rank's interest in an object: what all handles of the object on this rank share. Its end tells the
+/// A rank's interest in an object: what all handles of the object on this rank share. Its end is sent to the
 /// owner.
 class Holding {
  public:
@@ -179,10 +179,10 @@ class Holding {
 
 /// The objects of this rank that handles refer to, and the handles of this rank.
 ///
-/// The owner of an object keeps a list of who has handles: (rank, fork). A rank that passes a handle on keeps
-/// its own until the receiver has entered itself in that list, and a rank leaves the list only after it heard
-/// that it had been entered. So the list is never empty while a handle is anywhere, whatever order messages
-/// arrive in. Everything here is called with the core's lock held.
+/// The owner of an object keeps a list of the holders of handles: (rank, fork). A rank that passes a handle
+/// on keeps its own until the receiver has entered itself in that list, and a rank leaves the list only after
+/// it heard that it had been entered. So the list is never empty while a handle is anywhere, whatever order
+/// messages arrive in. Everything here is called with the core's lock held.
 struct Objects {
   struct Kept {
     bool ready = false;
@@ -194,7 +194,7 @@ struct Objects {
   struct Fork {
     ObjectId object;
     bool entered = false, dropped = false;
-    std::vector<std::pair<int, std::uint64_t>> to_take = {};  ///< (rank, pass) to tell when it is entered
+    std::vector<std::pair<int, std::uint64_t>> to_take = {};  ///< (rank, pass) to notify when it is entered
   };
   struct Pass {
     std::shared_ptr<Holding> holding;
@@ -245,19 +245,19 @@ class Core final : public MessageLinks::Receiver, public std::enable_shared_from
   Contexts& contexts() { return contexts_; }
   const Contexts& contexts() const { return contexts_; }
   ContextId begin_context();  ///< CommError after the end
-  /// Of a parcel from another rank: its tensors that require gradients become leaves of its context.
+  /// Unpacks a parcel from another rank; its tensors that require gradients become leaves of its context.
   Unpacking unpacking(Parcel parcel, int from, bool by_answer);
   void end_context(const ContextId& id) noexcept;  ///< on all ranks that have a part in it
 
   void shutdown(const std::function<void()>& drop_handles);  ///< graceful; see rest.cpp
-  /// The links and threads; what waits for others fails. Waits for calls that run here, for at most
+  /// Ends the links and threads; what waits for others fails. Waits for calls that run here, for at most
   /// `patience` if there is one; returns whether none does. May be called again.
   bool end(std::optional<std::chrono::milliseconds> patience);
-  /// For a call that waits for something else than another call; the end makes it fail.
+  /// Makes a promise for a call that waits for something else than another call; the end makes it fail.
   std::shared_ptr<Completion> promise();
 
   // Called on the thread of the links.
-  MessageLinks::Landing land(int peer, const std::string& text) override;
+  MessageLinks::BulkMemory memory_for_bulk(int peer, const std::string& text) override;
   void arrived(int peer, std::string text, std::shared_ptr<void> memory) override;
   void lost(int peer, const std::string& reason) override;
 
@@ -282,13 +282,14 @@ class Core final : public MessageLinks::Receiver, public std::enable_shared_from
   };
   using Lock = std::unique_lock<std::mutex>;
 
-  /// Ends it here, and on the ranks that this one has taken it to, except for the one that it heard it from.
+  /// Ends a context here, and on the ranks that this one has taken it to, except for the sender of the
+  /// message.
   void forget(const ContextId& id, int from);
 
   // Messages
   void join_context(int to, Head& head, const Parcel& parcel);
   TensorHead load(int to, TensorPiece& piece, MessageLinks::Message& message);
-  void land_on_gpu(int peer, Arrival& arrival, std::size_t place);
+  void receive_on_gpu(int peer, Arrival& arrival, std::size_t place);
   void send(int to, Head head, Parcel parcel = {});
   void check_ranks(const Head& head) const;
   std::string unreadable(int peer, const std::exception& error) const;  ///< warns of it, too
@@ -334,7 +335,7 @@ class Core final : public MessageLinks::Receiver, public std::enable_shared_from
   void receive_verdict(const Verdict& verdict);
   void listen();
   void note_fault(const std::string& fault);
-  void say_farewell() noexcept;
+  void announce_end() noexcept;
   RestState own_state(std::uint64_t round, bool late) const;
   Verdict agree(std::uint64_t round, bool late);
 
@@ -345,23 +346,23 @@ class Core final : public MessageLinks::Receiver, public std::enable_shared_from
   std::unique_ptr<MessageLinks> links_;
   Contexts contexts_;
 
-  // Of the thread of the links
+  // Used only by the thread of the links:
   std::optional<PieceSender> pieces_;
   std::map<int, std::deque<std::shared_ptr<Arrival>>> arrivals_;  // by peer, in order
   std::vector<std::int64_t> unanswered_;                          // by peer: times that listen() has asked
   std::uint64_t ticks_ = 0;                                       // of listen()
 
-  mutable std::mutex mutex_;  // of all below
+  mutable std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
   bool closed_ = false;
   std::uint64_t next_ = 1;
   std::uint64_t sent_ = 0, received_ = 0;
   std::map<std::uint64_t, Pending> pending_;
   std::vector<std::weak_ptr<Completion>> promises_;
-  std::map<int, std::string> lost_;       // rank and reason
-  std::map<int, std::string> farewells_;  // rank and the fault that made it end
-  std::string fault_;                     // the first one: of a rank that is gone or silent
-  bool awaits_end_ = false;               // in shutdown()
+  std::map<int, std::string> lost_;           // rank and reason
+  std::map<int, std::string> ending_faults_;  // rank and the fault that made it end
+  std::string fault_;                         // the first one: of a rank that is gone or silent
+  bool awaits_end_ = false;                   // in shutdown()
   Objects objects_;
   std::map<int, RestState> states_;  // of rank 0
   std::vector<RestState> last_states_;

@@ -61,7 +61,7 @@ void check_name(std::size_t rank, std::span<const AgentFacts> agents, std::vecto
   }
 }
 
-/// One side of a map: whose devices, and how often each is there.
+/// One side of a map: the owner of the devices, and how often each is there.
 struct Side {
   const std::string& agent;
   int num_devices;

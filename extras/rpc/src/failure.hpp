@@ -6,7 +6,7 @@
 
 namespace strata::rpc {
 
-/// What a call threw, on its way back.
+/// The exception of a call, on its way back.
 struct Failure {
   std::string type, text, remedy;
   int rank = -1;

@@ -56,8 +56,8 @@ std::shared_ptr<Holding> Core::adopt(int from, const HandleHead& head) {
   return holding;
 }
 
-/// A rank has handles of an object of this rank. The object may still have to be made, because the message of
-/// who makes it may come later.
+/// Notes that a rank has handles of an object of this rank. The object may still have to be made, because the
+/// message of its maker may come later.
 void Core::enter(const ObjectId& object, int holder, std::uint64_t fork) {
   const std::lock_guard lock(mutex_);
   if (lost_.contains(holder)) return;
@@ -69,7 +69,7 @@ void Core::enter(const ObjectId& object, int holder, std::uint64_t fork) {
   }
 }
 
-/// The owner knows that this rank has handles.
+/// Notes that the owner has entered this rank's handles.
 void Core::entered(std::uint64_t id) {
   std::vector<std::pair<int, std::uint64_t>> to_take;
   std::optional<ObjectId> dropped;
@@ -104,7 +104,7 @@ void Core::taken(std::uint64_t pass) {
   objects_.passes.erase(found);
 }
 
-/// The last handle of this rank is gone.
+/// Sends the owner that the last handle of this rank is gone.
 void Core::release(const Holding& holding) noexcept try {
   {
     const std::lock_guard lock(mutex_);
@@ -120,10 +120,10 @@ void Core::release(const Holding& holding) noexcept try {
   }
   send(holding.object().owner, {.kind = Kind::drop, .target = holding.object(), .fork = holding.fork()});
 } catch (const std::exception& error) {  // no memory; the owner keeps the object until this rank's agent ends
-  spdlog::warn("rpc: {}: the end of a handle was not told: {}", describe(rank()), error.what());
+  spdlog::warn("rpc: {}: the end of a handle was not sent to its owner: {}", describe(rank()), error.what());
 }
 
-/// A rank has no handles of an object of this rank any more.
+/// Notes that a rank has no handles of an object of this rank any more.
 void Core::leave(const ObjectId& object, int holder, std::uint64_t fork) {
   std::shared_ptr<Object> ended;
   {
@@ -135,7 +135,7 @@ void Core::leave(const ObjectId& object, int holder, std::uint64_t fork) {
     ended = std::make_shared<Object>(std::move(found->second.object));
     objects_.kept.erase(found);
   }
-  // An object may take its time to end, and call others.
+  // The destructor of an object may take time, and call others.
   workers_->push([last = std::move(ended)]() mutable { last.reset(); });
 }
 
@@ -158,7 +158,7 @@ void Core::drop_handles_of(int gone) {
         if (holder == gone) left.emplace_back(id, fork);
       if (!kept.ready && id.creator == gone) orphans.push_back(id);
     }
-    // What that rank owned is gone: nobody has to be told that its handles are.
+    // What that rank owned is gone, so no message about its handles is needed.
     std::erase_if(objects_.forks, [&](const auto& fork) { return fork.second.object.owner == gone; });
   }
   for (const ObjectId& id : orphans) {

@@ -13,20 +13,20 @@
 #include "strata/util/log.hpp"
 #include "wire.hpp"
 
-/// How requests and answers become messages, and messages with their tensors requests and answers again.
+/// This file turns requests and answers into messages, and messages with their tensors back into them.
 namespace strata::rpc {
 namespace {
 
 using Message = MessageLinks::Message;
-using Landing = MessageLinks::Landing;
+using BulkMemory = MessageLinks::BulkMemory;
 using Direction = Channels::Direction;
 using Way = TensorHead::Way;
 
-/// Copied into and out of the head, smaller ones cost less than another piece of the message.
+/// Smaller payloads are copied into and out of the head, which costs less than another piece of the message.
 constexpr std::size_t kLeastPayloadInBulk = std::size_t{64} << 10;
 
 bool is_request(Kind kind) { return kind == Kind::call || kind == Kind::create || kind == Kind::fetch; }
-/// Parts of other messages, which count themselves.
+/// Whether a message is a part of another one, which counts itself.
 bool is_part(Kind kind) {
   return kind == Kind::piece || kind == Kind::emptied || kind == Kind::network_piece ||
          kind == Kind::route_note;
@@ -34,7 +34,7 @@ bool is_part(Kind kind) {
 
 at::ScalarType dtype_of(const TensorHead& head) { return static_cast<at::ScalarType>(head.dtype); }
 
-/// From GPU to GPU.
+/// Whether a tensor goes in pieces from GPU to GPU.
 bool is_in_gpu_pieces(const TensorHead& head) {
   return head.way == Way::in_gpu_pieces || head.way == Way::in_staged_pieces;
 }
@@ -42,7 +42,7 @@ bool is_in_pieces(const TensorHead& head) { return head.way == Way::in_pieces ||
 /// Whether it arrives some time after its message.
 bool follows(const TensorHead& head) { return is_in_pieces(head) || head.way == Way::by_network; }
 
-/// Besides the head.
+/// Bytes of a message besides its head.
 std::uint64_t bytes_in_message(const Head& head) {
   std::uint64_t total = head.payload_in_bulk;
   for (const TensorHead& tensor : head.tensors)
@@ -62,14 +62,14 @@ at::Tensor room_for(const TensorHead& head) {
       at::TensorOptions(dtype_of(head)).device(at::kCPU).pinned_memory(head.destination.is_cuda()));
 }
 
-/// For the bytes of a piece on their way to a GPU.
+/// Memory for the bytes of a piece on their way to a GPU.
 at::Tensor room_for(const NetworkPiece& piece) {
   if (piece.bytes > NetworkPiece::kMostBytes) throw CommError("a piece of a tensor is too large");
   return at::empty({static_cast<std::int64_t>(piece.bytes)},
                    at::TensorOptions(at::kByte).pinned_memory(true));
 }
 
-/// A tensor that is memory of somebody who is told of its end.
+/// A tensor over memory of an owner that is notified of its end.
 at::Tensor in_place(const TensorHead& head, void* data, std::shared_ptr<void> owner, c10::Device device) {
   return at::from_blob(
       data, head.sizes, [kept = std::move(owner)](void*) mutable { kept.reset(); },
@@ -105,17 +105,17 @@ std::size_t bytes_of(const TensorHead& head) {
 /// Whether a run that is at rest has no such message under way.
 bool is_counted(Kind kind) {
   return kind != Kind::state && kind != Kind::verdict && kind != Kind::ask_alive && kind != Kind::alive &&
-         kind != Kind::farewell && !is_part(kind);
+         kind != Kind::ending && !is_part(kind);
 }
 
 // ---- sending ----
 
-/// Notes for a backward pass what crosses ranks.
+/// Notes the tensors that cross ranks for a backward pass.
 void Core::join_context(int to, Head& head, const Parcel& parcel) {
   if (!is_request(head.kind) && head.kind != Kind::answer) return;
   head.context = current_context(*this);
   if (!head.context || to == rank()) return;
-  // What ended on this rank goes nowhere any more: nobody would end it there.
+  // A context that has ended on this rank must not reach others: nobody would end it there.
   if (is_request(head.kind) && !contexts_.add_peer(head.context, to)) {
     head.context = {};
     return;
@@ -129,7 +129,7 @@ void Core::join_context(int to, Head& head, const Parcel& parcel) {
   context->add_sent(head.link, std::move(sources));
 }
 
-/// Takes a tensor of a message to where its way begins.
+/// Puts a tensor of a message to the start of its way.
 TensorHead Core::load(int to, TensorPiece& piece, Message& message) {
   TensorHead head{.dtype = static_cast<std::int8_t>(piece.values.scalar_type()),
                   .sizes = piece.values.sizes().vec(),
@@ -232,7 +232,7 @@ void Core::send(int to, Head head, Parcel parcel) {
 
 // ---- receiving ----
 
-Landing Core::land(int peer, const std::string& text) {
+BulkMemory Core::memory_for_bulk(int peer, const std::string& text) {
   unanswered_[static_cast<std::size_t>(peer)] = 0;
   const auto landed = std::make_shared<Arrival>();
   landed->head = parse<Head>(text);
@@ -246,18 +246,18 @@ Landing Core::land(int peer, const std::string& text) {
       std::byte* const data = memory.get();
       landed->tensors[i] = in_place(heads[i], data, std::move(memory), at::kCPU);
     } else if (heads[i].way == Way::on_gpu) {
-      land_on_gpu(peer, *landed, i);
+      receive_on_gpu(peer, *landed, i);
     }
   }
-  Landing landing;
+  BulkMemory target;
   std::string& payload = landed->head.payload;
   if (const std::uint64_t bytes = landed->head.payload_in_bulk; bytes > 0) {
     payload.resize(bytes);
-    landing.bulk.push_back(std::as_writable_bytes(std::span(payload)));
+    target.bulk.push_back(std::as_writable_bytes(std::span(payload)));
   }
   if (landed->head.kind == Kind::network_piece) {
     at::Tensor& bytes = landed->tensors.emplace_back(room_for(parse<NetworkPiece>(landed->head.payload)));
-    landing.bulk.emplace_back(static_cast<std::byte*>(bytes.mutable_data_ptr()), bytes.nbytes());
+    target.bulk.emplace_back(static_cast<std::byte*>(bytes.mutable_data_ptr()), bytes.nbytes());
   }
   for (std::size_t i = 0; i < heads.size(); ++i) {
     if (landed->tensors[i].defined()) continue;
@@ -273,13 +273,13 @@ Landing Core::land(int peer, const std::string& text) {
     }
     at::Tensor& room = landed->tensors[i] = room_for(heads[i]);
     if (heads[i].way == Way::in_message)
-      landing.bulk.emplace_back(static_cast<std::byte*>(room.mutable_data_ptr()), room.nbytes());
+      target.bulk.emplace_back(static_cast<std::byte*>(room.mutable_data_ptr()), room.nbytes());
   }
-  landing.memory = landed;
-  return landing;
+  target.memory = landed;
+  return target;
 }
 
-void Core::land_on_gpu(int peer, Arrival& arrival, std::size_t place) {
+void Core::receive_on_gpu(int peer, Arrival& arrival, std::size_t place) {
   const TensorHead& head = arrival.head.tensors[place];
   const std::shared_ptr<GpuReceiver> receiver = channels_->gpu_from(peer, head.route);
   const std::shared_ptr<LandedRoom> room =
@@ -289,8 +289,8 @@ void Core::land_on_gpu(int peer, Arrival& arrival, std::size_t place) {
   arrival.waits[place] = [room](const at::Tensor&) { room->use(); };
 }
 
-/// What cannot be read ends the connection: whoever waits for an answer hears of it, and a graceful end would
-/// wait for ever for a message that was sent and never received.
+/// Takes a message. One that cannot be read ends the connection: callers that wait for an answer get an
+/// error, and a graceful end would wait for ever for a message that was sent and never received.
 void Core::arrived(int peer, std::string text, std::shared_ptr<void> memory) {
   unanswered_[static_cast<std::size_t>(peer)] = 0;
   try {
@@ -307,7 +307,7 @@ std::string Core::unreadable(int peer, const std::exception& error) const {
   return reason;
 }
 
-/// Of those that this rank may send something to because of the message.
+/// Checks the ranks that this rank may send something to because of the message.
 void Core::check_ranks(const Head& head) const {
   const auto exists = [this](int rank) { return rank >= 0 && rank < size(); };
   bool all_exist = !head.context || exists(head.context.creator);
@@ -334,19 +334,19 @@ void Core::take(int peer, const std::string& text, std::shared_ptr<Arrival> arri
     take_route_note(peer, parse<RouteNote>(head.payload));
   } else if (head.kind == Kind::ask_alive) {
     send(peer, {.kind = Kind::alive});
-  } else if (head.kind == Kind::farewell) {
+  } else if (head.kind == Kind::ending) {
     note_fault(head.payload);
     const std::lock_guard lock(mutex_);
-    farewells_.emplace(peer, head.payload);
+    ending_faults_.emplace(peer, head.payload);
   } else if (head.kind == Kind::alive) {
-    return;  // which land() has noted
+    return;  // which memory_for_bulk() has noted
   } else {
     arrival->bytes_left = bytes_that_follow(head.tensors);
     arrivals_[peer].push_back(std::move(arrival));
   }
 }
 
-/// A message of which so many bytes more have come.
+/// The message that `bytes` more bytes have arrived for.
 Arrival& Core::arrival_of(int peer, std::uint64_t transfer, std::uint64_t bytes) {
   std::deque<std::shared_ptr<Arrival>>& arrivals = arrivals_[peer];
   const auto found =
@@ -363,7 +363,7 @@ void Core::take_piece(int peer, const Piece& piece) {
   send(peer, {.kind = Kind::emptied}, {.payload = text_of(piece)});
 }
 
-/// Messages of a peer are opened in order, so those behind one whose pieces still arrive wait for it.
+/// Opens complete messages of a peer in order, so those behind one with missing pieces wait for it.
 void Core::open_complete(int peer) {
   std::deque<std::shared_ptr<Arrival>>& arrivals = arrivals_[peer];
   while (!arrivals.empty() && arrivals.front()->bytes_left == 0) {
@@ -398,7 +398,7 @@ void Core::open(int peer, Arrival& arrival) {
   dispatch(peer, std::move(head), std::move(parcel));
 }
 
-/// There was no room for the tensors of a message.
+/// Refuses a message whose tensors do not fit.
 void Core::refuse(int peer, const Head& head) {
   Head failed{.kind = Kind::failure, .id = head.id};
   failed.failure = {.type = "strata::OutOfMemory",

@@ -5,7 +5,7 @@
 #include "strata/util/error.hpp"
 #include "wire.hpp"
 
-/// Tensors that come behind their message on a network route.
+/// This file handles tensors that come behind their message on a network route.
 namespace strata::rpc {
 
 void Core::connect_network() {
@@ -14,7 +14,7 @@ void Core::connect_network() {
   const auto outlet_to = [this](int peer, End own) -> RouteOutlet {
     const Direction direction = own == End::sends ? Direction::sent : Direction::received;
     return {
-        .tell =
+        .send_note =
             [this, peer](const RouteNote& note) {
               send(peer, {.kind = Kind::route_note}, {.payload = text_of(note)});
             },
@@ -44,7 +44,7 @@ void Core::take_network_piece(int peer, const Arrival& message) {
   if (!message.has_room) arrival.has_room = false;
   if (arrival.has_room) {
     if (arrival.head.tensors.at(piece.tensor).way != TensorHead::Way::by_network)
-      throw CommError("a piece is of a tensor that comes another way");
+      throw CommError("a piece belongs to a tensor that comes another way");
     channels_->network()
         .from(peer, piece.route)
         .take_piece(piece, message.tensors.at(0), arrival.tensors.at(piece.tensor));
@@ -57,7 +57,7 @@ void Core::take_route_note(int peer, const RouteNote& note) {
   channels_->network().heard(peer, note);
 }
 
-/// What NCCL writes to is kept until it is done, even if the peer is lost.
+/// Takes an offer. Memory that NCCL writes to is kept until it is done, even if the peer is lost.
 void Core::take_offer(int peer, const RouteNote& offer) {
   Arrival& arrival = arrival_of(peer, offer.transfer, 0);
   NetworkReceiver& receiver = channels_->network().from(peer, offer.route);

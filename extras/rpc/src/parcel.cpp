@@ -26,7 +26,7 @@ std::string subject(const Destination& destination, int argument) {
   return fmt::format("argument {} of {}", argument, destination.function);
 }
 
-/// What an unmapped device is refused with.
+/// The error for an unmapped device.
 InputError no_place(const Core& core, const Destination& destination, int argument, int device) {
   const std::string& self = core.agent(core.rank()).name;
   const std::string& peer = core.agent(destination.rank).name;
@@ -56,12 +56,12 @@ at::Tensor on_host(const at::Tensor& tensor, bool copies) {
   return copies && !is_own ? dense.clone() : dense;
 }
 
-/// On its GPU.
+/// The dense values of a tensor, on its GPU.
 at::Tensor dense_of(const at::Tensor& tensor) {
   return tensor.detach().resolve_conj().resolve_neg().contiguous();
 }
 
-/// Of dense values on a GPU: themselves, or a copy where the tensor may be overwritten before they were sent.
+/// Returns dense values on a GPU, or a copy where the tensor may be overwritten before they were sent.
 at::Tensor kept_until_sent(const at::Tensor& dense, const at::Tensor& tensor, Packing::Unchanged unchanged,
                            const Destination& destination) {
   const bool may_change =
@@ -69,7 +69,7 @@ at::Tensor kept_until_sent(const at::Tensor& dense, const at::Tensor& tensor, Pa
   return may_change && dense.is_alias_of(tensor) ? dense.clone() : dense;
 }
 
-/// When a tensor on a GPU is there.
+/// An event after which a tensor on a GPU is there.
 std::shared_ptr<const cuda::Event> made_on_current_stream(const at::Tensor& values) {
   const Device device = place_of(values);
   auto made = std::make_shared<cuda::Event>(device);
@@ -83,7 +83,7 @@ at::Tensor copied_to(const Room& room, const at::Tensor& tensor) {
   return values;
 }
 
-/// The same values, whose gradient goes to the leaf.
+/// A tensor with the leaf's values; its gradient goes to the leaf.
 at::Tensor following(const at::Tensor& leaf) {
   const auto identity = std::make_shared<torch::autograd::Identity>();
   identity->add_next_edge(torch::autograd::impl::gradient_edge(leaf));
@@ -125,7 +125,7 @@ std::int32_t Packing::add(const at::Tensor& tensor, Unchanged unchanged) {
   return place;
 }
 
-/// To the receiver's GPU, within a machine. Returns whether there is such a way.
+/// Sends a tensor to the receiver's GPU within a machine. Returns whether there is such a way.
 bool Packing::send_on_gpu(const at::Tensor& tensor, Unchanged unchanged, TensorPiece& piece) {
   if (!tensor.is_cuda() || tensor.nbytes() == 0) return false;
   piece.gpu_route = core_.channels().gpu_route(
@@ -144,8 +144,8 @@ bool Packing::send_on_gpu(const at::Tensor& tensor, Unchanged unchanged, TensorP
   return true;
 }
 
-/// To a GPU of another machine, from a copy where the tensor may be overwritten. Returns whether there is
-/// such a way.
+/// Sends a tensor to a GPU of another machine, as a copy where it may be overwritten. Returns whether there
+/// is such a way.
 bool Packing::send_by_network(const at::Tensor& tensor, Unchanged unchanged, TensorPiece& piece) {
   if (!tensor.is_cuda() || tensor.nbytes() < Channels::kLeastNotedBytes) return false;
   piece.network_route = core_.channels().network_route(

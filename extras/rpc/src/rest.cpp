@@ -9,7 +9,7 @@
 #include "strata/util/error.hpp"
 #include "wire.hpp"
 
-/// The graceful end: rounds in which every rank tells rank 0 how many messages it has sent and received.
+/// The graceful end: rounds in which every rank sends rank 0 its numbers of sent and received messages.
 /// Nothing is under way anywhere once two rounds in a row find all ranks idle and the same numbers, as many
 /// messages received as sent (Mattern's four counters).
 namespace strata::rpc {
@@ -24,7 +24,7 @@ std::uint64_t sum_of(const std::vector<RestState>& states, std::uint64_t RestSta
   return sum;
 }
 
-/// How often listen() is called until it asks again, and how long silence lasts at least before it is a
+/// Calls of listen() between two questions, and the least silence that is a
 /// fault: a host that is short of cores or memory is slow to answer.
 constexpr std::uint64_t kTicksPerQuestion = 25;
 constexpr milliseconds kQuestionPeriod = kTicksPerQuestion * Core::kTick;
@@ -102,7 +102,7 @@ void Core::listen() {
       if (peer == rank() || lost_.contains(peer)) continue;
     }
     if (unanswered * kQuestionPeriod >= limit) {
-      note_fault(fmt::format("{} has said nothing for {} ms: it is stopped, or cannot be reached",
+      note_fault(fmt::format("{} has not answered for {} ms: it is stopped, or cannot be reached",
                              describe(peer), limit.count()));
     }
     ++unanswered;
@@ -110,8 +110,8 @@ void Core::listen() {
   }
 }
 
-/// Tells the others why this rank leaves, so that their errors name the rank at which it began.
-void Core::say_farewell() noexcept try {
+/// Sends the others the fault for which this rank ends, so that their errors name the rank at which it began.
+void Core::announce_end() noexcept try {
   std::string fault;
   {
     const std::lock_guard lock(mutex_);
@@ -119,8 +119,8 @@ void Core::say_farewell() noexcept try {
   }
   if (fault.empty()) return;
   for (int to = 0; to < size(); ++to)
-    if (to != rank()) send(to, {.kind = Kind::farewell}, {.payload = fault});
-} catch (const std::exception&) {  // no memory; they hear only that this rank has ended
+    if (to != rank()) send(to, {.kind = Kind::ending}, {.payload = fault});
+} catch (const std::exception&) {  // no memory; they learn only that this rank has ended
 }
 
 Verdict Core::agree(std::uint64_t round, bool late) {
@@ -129,7 +129,7 @@ Verdict Core::agree(std::uint64_t round, bool late) {
   changed_.wait(lock, [&] {
     return closed_ || !fault_.empty() || !lost_.empty() || (verdict_ && verdict_->round == round);
   });
-  // A rank that has heard the last verdict may end before this one hears it.
+  // A rank that has received the last verdict may end before this one receives it.
   if (verdict_ && verdict_->round == round) return *verdict_;
   if (closed_) throw CommError("the agent ended while it waited for the others to end");
   if (!fault_.empty()) throw CommError(fault_);

@@ -9,7 +9,7 @@
 
 #include "strata/rpc/bounded_input.hpp"
 
-/// What agents tell each other besides arguments and results.
+/// Messages of agents besides arguments and results.
 namespace strata::rpc {
 
 template <typename T>

@@ -8,7 +8,7 @@
 namespace strata::rpc {
 namespace {
 
-/// The pool that this thread belongs to.
+/// The pool of this thread.
 Workers*& own_pool() {
   thread_local Workers* pool = nullptr;
   return pool;
@@ -57,7 +57,7 @@ void Workers::serve() {
   left_.notify_all();
 }
 
-/// A while without sleeping, and without the lock.
+/// Polls for work for a while, without sleeping and without the lock.
 void Workers::look_for_work(std::unique_lock<std::mutex>& lock) {
   if (!queue_.empty() || stopped_ || busy_poll_.count() == 0) return;
   ++looking_;

@@ -18,8 +18,8 @@ namespace strata::rpc {
 /// shared_ptr, because a thread may outlast its agent.
 class Workers : public std::enable_shared_from_this<Workers> {
  public:
-  /// `busy_poll`: how long a thread looks for more work before it sleeps, and a thread that waits for a
-  /// Completion looks for that.
+  /// `busy_poll`: how long a thread polls for more work, or for the Completion that it waits for, before it
+  /// sleeps.
   explicit Workers(int threads, std::chrono::nanoseconds busy_poll = {})
       : threads_(threads), busy_poll_(busy_poll) {}
   std::chrono::nanoseconds busy_poll_time() const { return busy_poll_; }

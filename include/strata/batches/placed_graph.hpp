@@ -28,7 +28,7 @@ struct FirstBatches {
   /// Sample even if every GPU holds the whole graph, where nothing depends on it.
   bool always = false;
 
-  /// Batches per rank. A few tell the heat of all but single rows. After the first one, a batch begins only
+  /// Batches per rank. A few show the heat of all but single rows. After the first one, a batch begins only
   /// if it would end in time when it takes as long as the longest so far. A papers100M-shaped graph has two
   /// seconds in all.
   Count max_batches = 64;

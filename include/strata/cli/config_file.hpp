@@ -12,7 +12,7 @@ namespace strata::cli {
 
 /// The contents of a configuration file.
 struct ConfigFile {
-  /// Those that the file was read over, with what it gives; not validated.
+  /// The settings from before, with the file's values over them; not validated.
   train::TrainSettings settings;
   /// Place of each option in the file: "hidden" -> "run.toml:3:1"
   std::map<std::string, std::string> given_at;
@@ -34,7 +34,7 @@ ConfigFile parse_config_file(std::string_view text, const std::string& name,
 /// The same for a file. Throws InputError if it cannot be read.
 ConfigFile read_config_file(const std::filesystem::path& path, const train::TrainSettings& settings = {});
 
-/// Calls `check`. An InputError that it throws then tells, too, where the options were given that it
+/// Calls `check`. Adds to an InputError that it throws where the options were given that it
 /// mentions; `given_at` is ConfigFile::given_at, without options that were given anew.
 void with_places(const std::map<std::string, std::string>& given_at, const std::function<void()>& check);
 

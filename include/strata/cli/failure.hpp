@@ -5,12 +5,12 @@
 #include <string>
 
 #include "strata/comm/communicator.hpp"
-#include "strata/comm/farewell.hpp"
+#include "strata/comm/orderly_end.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::cli {
 
-/// An error that ended what a program did on this rank, and how to tell of it.
+/// An error that ended a program's work on this rank, and how to report it.
 struct Failure {
   std::string program;
   const std::exception& error;
@@ -19,11 +19,11 @@ struct Failure {
 };
 
 /// Reports an error, once for all ranks, and returns the exit code. If all ranks met bad input, the caller
-/// ends the program in order with this code, and has 5 s to do so. Otherwise, or without a farewell, the run
-/// ends here for all ranks.
-int fail(const Failure& failure, const comm::World& world, const comm::Farewell* farewell);
+/// ends the program in order with this code, and has 5 s to do so. Otherwise, or without `orderly_end`, the
+/// run ends here for all ranks.
+int fail(const Failure& failure, const comm::World& world, const comm::OrderlyEnd* orderly_end);
 
-/// Says, on a rank of an mpirun that was not told to be quiet, that what mpirun adds below is only the exit
+/// Prints, on a rank of an mpirun without --quiet, that what mpirun adds below is only the exit
 /// code.
 void explain_mpirun();
 

@@ -14,14 +14,14 @@
 
 namespace strata::cli {
 
-/// What a program is called for: to train, to use a trained model, or to plan a run without training.
+/// The purpose of a call: to train, to use a trained model, or to plan a run without training.
 enum class Purpose { train, predict, evaluate, plan };
 
 /// What a command line asks for: a run with this configuration, or, without one, a text to print (--help,
 /// --version).
 struct ParsedOptions {
   std::optional<train::TrainConfig> config;
-  /// Of `predict` and `evaluate`: what the trained model is used for. `config` says where and how.
+  /// What `predict` and `evaluate` use the trained model for. `config` says where and how.
   std::optional<train::InferenceRequest> inference;
   std::optional<train::PlanRequest> plan;  ///< of strata-plan: nothing is trained
   std::vector<std::uint64_t> seeds;        ///< --seeds: a run for each; empty: one run
@@ -35,7 +35,7 @@ struct NamedOption {
   options::FileValue value;
 };
 
-/// A command line of strata-train or strata-plan that is split into its words. What they mean may depend on
+/// A command line of strata-train or strata-plan that is split into its words. Their meaning may depend on
 /// the folder of an earlier run, which only one rank may see; it is read in between.
 ///
 ///     Command command(argc, argv);
@@ -48,7 +48,7 @@ class Command {
   /// InputError for options that are unknown ("did you mean --fanouts?") or lack a value.
   Command(int argc, const char* const* argv, const std::string& own_model = {},
           Purpose purpose = Purpose::train);
-  /// The same options, named in a call from a program, which `caller` is in messages and records:
+  /// The same options, named in a call from a program; `caller` is its name in messages and records:
   /// "strata.train". Throws InputError for names that are unknown.
   Command(std::vector<NamedOption> options, const std::string& caller, Purpose purpose = Purpose::train);
   ~Command();
@@ -67,7 +67,7 @@ class Command {
   std::unique_ptr<State> state_;
 };
 
-/// All of it, for a program whose ranks all see the folders of earlier runs.
+/// Parses and completes a command line, for a program whose ranks all see the folders of earlier runs.
 ParsedOptions parse_train_options(int argc, const char* const* argv);
 
 }  // namespace strata::cli

@@ -16,13 +16,13 @@ struct Program {
   train::ModelFactory make_model = nn::make_model;  ///< see train::train()
 };
 
-/// All that the main function of such a program does: it trains, resumes and uses trained models (`predict`,
+/// The whole main function of such a program: trains, resumes and uses trained models (`predict`,
 /// `evaluate`), writes what strata-train writes, reports errors once and ends all ranks in order. Returns the
 /// exit code. Call it before the program starts a thread.
 ///
 ///     int main(int argc, char** argv) {
-///       return strata::cli::run_program(argc, argv, {.name = "mine", .own_model = "mine", .make_model =
-///       make});
+///       return strata::cli::run_program(
+///           argc, argv, {.name = "mine", .own_model = "mine", .make_model = make});
 ///     }
 int run_program(int argc, char** argv, const Program& program);
 

@@ -17,7 +17,7 @@ namespace strata::cli {
 /// TrainJob: call it before CUDA and NCCL begin.
 void prepare_process();
 
-/// What strata-train does, within a program that has more to do: the options have names and values, the
+/// Runs strata-train's work within a program that has more to do: the options have names and values, the
 /// outcome is returned, errors are thrown, and signals are the program's.
 ///
 /// It works on a thread of its own. Files, records and numbers are those of strata-train on the same ranks.
@@ -29,7 +29,7 @@ class TrainJob {
     std::string caller;                    ///< "strata.train", in messages and records
     std::shared_ptr<comm::Backend> ranks;  ///< for this job only; it closes them, unless it fails
     LogLevel terminal =
-        LogLevel::warn;           ///< what of the log is shown; train.log has all that --log-level says
+        LogLevel::warn;           ///< lowest level of the log that is shown; train.log follows --log-level
     bool plan_only = false;       ///< plans as strata-plan --json does
     std::optional<int> gpu = {};  ///< TopologyOptions::gpu
   };
@@ -38,7 +38,7 @@ class TrainJob {
     std::string records;  ///< metrics.jsonl, or the plan; on every rank
   };
 
-  /// Collective over the ranks, as its end is. Options as those of Command.
+  /// Starts the job; collective over the ranks, as is its end. Options are as for Command.
   TrainJob(std::vector<NamedOption> options, Setup setup);
   TrainJob(TrainJob&&) noexcept;
   ~TrainJob();  ///< does not wait: work that has not ended goes on

@@ -14,8 +14,8 @@
 
 namespace strata::comm {
 
-/// A group of ranks and their messages: what a Communicator is made of, and all that a way to run ranks has
-/// to provide. There are three: MPI, torch.distributed's own classes (strata::torch_ranks), and one rank on
+/// A group of ranks and their messages: the base of a Communicator, and all that a way to run ranks must
+/// provide. There are three: MPI, torch.distributed's own classes (strata::torch_ranks), and one rank on
 /// its own.
 ///
 /// An owner. One thread at a time uses a group, but different threads may use different groups at once. Calls
@@ -25,7 +25,7 @@ class Backend {
  public:
   virtual ~Backend() = default;  ///< not collective, so it frees nothing that others still use: call close()
 
-  /// Who a rank is in messages, also to smaller groups.
+  /// A rank's identity in error messages, also in smaller groups.
   struct Member {
     int world_rank = 0;
     std::string host;
@@ -72,23 +72,23 @@ class Backend {
   /// can be used no more. Called at most once per process.
   virtual std::optional<std::int64_t> min_within(std::int64_t value, std::chrono::milliseconds patience) = 0;
 
-  /// Small messages, of which an older one may get lost when a newer one follows. No call waits for another
+  /// Small messages; an older one may get lost when a newer one follows. No call waits for another
   /// rank.
   class Mailbox {
    public:
     virtual ~Mailbox() = default;
     /// Sends a message to the p-th peer; returns false if the one before is still on its way.
     virtual bool post(std::size_t p, std::span<const std::byte> message) = 0;
-    /// Fetches a message that has come in, and returns which peer sent it.
+    /// Fetches a message that has arrived, and returns which peer sent it.
     virtual std::optional<std::size_t> take(std::span<std::byte> message) = 0;
-    /// Whether nothing is on its way to the p-th peer that this rank would have to stay for.
+    /// Whether this rank may end: no message to the p-th peer still needs it.
     virtual bool has_left(std::size_t p) = 0;
   };
-  /// Between this rank and `peers`, which name this rank in turn. All messages have `bytes` bytes. The group
-  /// serves nothing else, and must outlive it.
+  /// A mailbox between this rank and `peers`, which name this rank in turn. Messages have `bytes` bytes. The
+  /// group serves nothing else, and must outlive it.
   virtual std::unique_ptr<Mailbox> mailbox(std::vector<int> peers, std::size_t bytes) = 0;
 
-  /// Ends all ranks of the run with `exit_code`. Any thread may call it at any time, alone. Never returns.
+  /// Ends all ranks of the run with `exit_code`. Any thread may call it at any time. Never returns.
   [[noreturn]] virtual void abort(int exit_code) = 0;
 };
 
@@ -110,8 +110,8 @@ enum class Launcher : std::uint8_t {
   mpi,    ///< mpirun, or srun with more than one task
   torch,  ///< torchrun, or whoever set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT for torch.distributed
 };
-/// Told from the environment. What torchrun set comes before what mpirun or srun set, because they may have
-/// started torchrun. Throws InputError if only some of the variables for torch.distributed are set.
+/// Finds the launcher in the environment. torchrun's variables come before those of mpirun or srun, which may
+/// have started torchrun. Throws InputError if only some of the variables for torch.distributed are set.
 Launcher find_launcher();
 
 /// The ranks of a program that knows no other launcher than MPI's: mpi_backend() where mpirun or srun started

@@ -43,7 +43,7 @@ class Communicator {
   void broadcast(void* data, Count bytes, int root) const;
   void broadcast(std::string& text, int root) const;  ///< of any length; all ranks get the root's text
   std::vector<std::string> all_gather(const std::string& blob) const;  ///< small blobs, in order of rank
-  /// In order of rank; empty except on `root`
+  /// Returns the blobs in order of rank on `root`, nothing on others.
   std::vector<std::string> gather(const std::string& blob, int root) const;
 
   enum class Op { sum, min, max, bit_or };  ///< bit_or: only of integers
@@ -56,7 +56,7 @@ class Communicator {
   /// exchanges no message.
   void all_to_all(const void* send_data, std::span<const Count> send_bytes, void* recv_data,
                   std::span<const Count> recv_bytes) const;
-  /// Tells every rank r that this rank sends it send[r]; returns what each rank will send to this one.
+  /// Passes send[r], how much this rank will send to rank r, to every r; returns how much each sends to it.
   std::vector<Count> exchange_counts(std::span<const Count> send) const;
 
   /// Typed form: counts[r] of the values, in order of rank, go to rank r. Returns the received values in
@@ -91,7 +91,7 @@ class Communicator {
 class World {
  public:
   World(int* argc, char*** argv);  ///< over backend_of_program() of backend.hpp, until the end
-  /// Over what backend.hpp offers, whose first group it owns.
+  /// Makes the world over a backend of backend.hpp; it owns the first group.
   explicit World(std::shared_ptr<Backend> backend);
   ~World();  ///< waits for all ranks, except while an exception is on its way
   World(const World&) = delete;

@@ -50,13 +50,13 @@ class DeviceExchange {
 /// own.
 bool can_exchange_on_devices(const Topology& topology, Device device);
 
-/// Over NCCL. REQUIRES: can_exchange_on_devices(). Collective over `world`. Recorded calls are fastest with
-/// NCCL_GRAPH_MIXING_SUPPORT=0 in the environment, which needs launches in the order of LaunchOrder. A launch
-/// occupies at most `most_blocks` blocks of the GPU; 0: as many as NCCL likes.
+/// Exchanges over NCCL. REQUIRES: can_exchange_on_devices(). Collective over `world`. Recorded calls are
+/// fastest with NCCL_GRAPH_MIXING_SUPPORT=0 in the environment, which needs launches in the order of
+/// LaunchOrder. A launch occupies at most `most_blocks` blocks of the GPU; 0: as many as NCCL likes.
 std::unique_ptr<DeviceExchange> make_device_exchange(const Communicator& world, Device device,
                                                      int most_blocks = 0);
-/// Over the ranks' own messages, through pinned host memory: for ranks that share a GPU, and for the CPU. The
-/// host waits for the stream and for the other ranks. Collective over `world`.
+/// Exchanges over the ranks' own messages, through pinned host memory: for ranks that share a GPU, and for
+/// the CPU. The host waits for the stream and for the other ranks. Collective over `world`.
 std::unique_ptr<DeviceExchange> make_mpi_exchange(const Communicator& world, Device device);
 
 }  // namespace strata::comm

@@ -12,7 +12,7 @@
 namespace strata::comm {
 
 /// Carries bytes one way, from a GPU of one process to a GPU of another, which need not share a machine, by
-/// an NCCL communicator of these two alone. Both ends make the same transfers in the same order. Two pipes,
+/// an NCCL communicator of only these two. Both ends make the same transfers in the same order. Two pipes,
 /// not one, join GPUs both ways: NCCL runs what a communicator has to do one after the other, so that two
 /// ends that both send first would wait for each other.
 ///
@@ -39,10 +39,10 @@ class DevicePipe {
     End end = End::sends;
     Device device;
     std::string who;  ///< this rank, for messages
-    /// Called again and again while a call waits; if it throws, the call ends with that.
+    /// Called repeatedly while a call waits; if it throws, the call ends with that.
     std::function<void()> while_waiting = [] {};
   };
-  /// Of a message, in the same sizes on both ends.
+  /// A part of a message; both ends give the same sizes.
   struct Part {
     void* data = nullptr;  ///< on this end's device, ready now; the sender's is only read
     std::size_t bytes = 0;

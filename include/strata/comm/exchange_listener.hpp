@@ -5,15 +5,15 @@
 
 namespace strata::comm {
 
-/// Is told when messages between machines were under way, after each of them. Exchanges that work at the same
-/// time call it from several threads.
+/// Gets a call after each exchange of messages between machines, with its times. Exchanges that work at the
+/// same time call it from several threads.
 ///
 ///     listener->exchanged({.what = Messages::What::neighbors, .hop = 0, .begin = asked, .end = answered});
 class ExchangeListener {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// From the first byte that this rank sends or waits for, to the last.
+  /// The time from the first byte that this rank sends or waits for, to the last.
   struct Messages {
     enum class What : std::uint8_t { neighbors, rows };
     What what;

@@ -11,8 +11,8 @@
 
 namespace strata::comm {
 
-/// Who asks whom for what nodes: the rank of each other machine that serves this rank, and the ranks that
-/// this one serves (Topology::rail).
+/// The ranks that exchange requests for nodes: the one of each other machine that serves this rank, and those
+/// that this one serves (Topology::rail).
 struct SegmentPeers {
   int machine = 0;                          ///< this rank's
   std::span<const NodeId> machine_offsets;  ///< [machines + 1] global ids by machine

@@ -4,10 +4,10 @@
 
 namespace strata::comm {
 
-/// The launcher's word on which rank this is; 0 without a launcher. MPI need not run yet.
+/// This rank's number by the launcher's variables; 0 without a launcher. MPI need not run yet.
 int rank_of_launcher();
 
-/// How many ranks the launcher says that it started; 0 if it does not say.
+/// Number of ranks that the launcher started by its own variables; 0 if they do not have it.
 int ranks_of_launcher();
 
 /// Throws InputError if MPI has found one rank where the launcher says that it started several: the mpirun of

@@ -5,12 +5,12 @@
 
 namespace strata::comm {
 
-/// What messages between machines take.
+/// The cost of messages between machines.
 struct LinkFacts {
   double round_seconds = 0;  ///< of an exchange of a number: through host memory with all ranks, from GPU to
                              ///< GPU with those that a rank asks for nodes
-  double bytes_per_second =
-      0;  ///< that a rank sends to other machines while it receives as many, as all ranks do
+  /// Bytes that a rank sends to other machines while it receives as many, as all ranks do.
+  double bytes_per_second = 0;
 };
 
 /// Measures some exchanges and takes the median of the slowest rank: the same on all ranks. Ranks exchange

@@ -15,12 +15,12 @@ struct TopologyOptions {
   /// 0: one machine per host; N: virtual machines of N consecutive ranks of a host.
   int ranks_per_machine = 0;
   enum class Compute { automatic, cpu, cuda } compute = Compute::automatic;
-  /// Of the GPUs that this rank sees, the one that it computes on; else the ranks of a host take theirs in
-  /// turn. Ranks may differ.
+  /// The GPU that this rank computes on, among those that it sees; without it the ranks of a host take
+  /// theirs in turn. Ranks may differ.
   std::optional<int> gpu = {};
 };
 
-/// Where every rank of the run is. The same on all ranks.
+/// The machine, host and device of every rank of the run. The same on all ranks.
 struct Topology {
   struct Rank {
     std::string host;

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-/// What tells processes apart that have the same host name, or share a host without sharing all of it. Each
+/// Identities of processes that have the same host name, or share a host without sharing all of it. Each
 /// is one line. Thread safe.
 namespace strata::comm {
 

@@ -8,9 +8,9 @@
 namespace strata::comm {
 
 /// This rank among the others: all ranks of the run, where they are, and those of its machine. What it may
-/// take of its host is resources_of(*machine). A view: what it points to outlives everybody who has a copy.
-/// Its calls are not collective, and safe from several threads; those of `world` and `machine` are as
-/// Communicator says.
+/// take of its host is resources_of(*machine). A view: what it points to outlives every copy.
+/// Its calls are not collective, and safe from several threads; those of `world` and `machine` follow
+/// Communicator.
 struct Ranks {
   const Communicator* world = nullptr;  ///< over all ranks
   const Topology* topology = nullptr;   ///< of the ranks of `world`

@@ -41,7 +41,7 @@ struct Resources {
     std::int64_t most_bytes = 0;   ///< if all ranks of its machine take as much, and others take nothing
   };
   FreeMemory free_memory() const;
-  /// The same if `limits` are what is free.
+  /// The same, with `limits` as what is free.
   FreeMemory share_of(const std::vector<HostLimits::FreeMemory>& limits) const;
 
   /// The resources of a process that shares its host with no rank.

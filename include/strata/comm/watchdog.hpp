@@ -44,8 +44,8 @@ class Watchdog {
   /// Reports progress. `what` must be a literal; it is named if nothing follows. Thread safe; costs one
   /// store.
   void alive(const char* what) noexcept;
-  /// Says that `what` (a literal) begins and may take any time, as reading a large graph or writing to a slow
-  /// disk does. Until the next alive() of this rank only missing heartbeats end the run. Thread safe.
+  /// Reports that `what` (a literal) begins and may take any time, such as reading a large graph or writing
+  /// to a slow disk. Until the next alive() of this rank only missing heartbeats end the run. Thread safe.
   void take_time(const char* what) noexcept;
   void close();  ///< collective; call it before the World ends
 

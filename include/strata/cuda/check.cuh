@@ -20,7 +20,7 @@ inline void check(cudaError_t code, const char* call,
   if (code != cudaSuccess) fail(code, call, where);
 }
 
-/// After a kernel launch.
+/// Throws if the kernel launch before it failed.
 inline void check_launch(const char* kernel, std::source_location where = std::source_location::current()) {
   check(cudaGetLastError(), kernel, where);
 }

@@ -20,7 +20,7 @@ class Graph {
   /// `stream` waits for afterwards. Nothing runs yet. `enqueue` must neither synchronise nor allocate. Other
   /// threads are not affected. REQUIRES: can_record(stream).
   static Graph record(const Stream& stream, const std::function<void()>& enqueue);
-  /// False of CUDA's default stream, on which Python's libraries work unless they are told otherwise.
+  /// Whether a stream can be recorded: not CUDA's default stream, which Python's libraries use by default.
   static bool can_record(const Stream& stream) { return stream.get() != nullptr; }
   Graph(Graph&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
   Graph& operator=(Graph&& other) noexcept;

@@ -8,8 +8,8 @@
 #include "strata/util/types.hpp"
 
 /// Memory and events of a GPU that several processes of a host use. A handle is text of kIpcHandleBytes that
-/// another process opens, even one that does not see the GPU. What a process opened it must end before its
-/// maker ends the original. All throws CudaError.
+/// another process opens, even one that does not see the GPU. A process must close what it opened before the
+/// owner ends the original. Every call throws CudaError.
 namespace strata::cuda {
 
 constexpr std::size_t kIpcHandleBytes = 64;
@@ -19,14 +19,14 @@ constexpr std::size_t kIpcGranule = std::size_t{2} << 20;
 /// Whether STRATA_PEER_ACCESS=off is in the environment: no process then opens another's memory.
 bool peer_access_is_off();
 
-/// Of memory that cuda::Buffer allocated.
+/// The handle of memory that cuda::Buffer allocated.
 std::string ipc_handle(const void* data);
 
 /// Memory of another process; an owner of the mapping.
 class MappedMemory {
  public:
   MappedMemory() = default;
-  /// For use by `device`, which must reach the GPU that the memory lies on.
+  /// Maps memory for use by `device`, which must reach the GPU that the memory lies on.
   MappedMemory(Device device, const std::string& handle);
   MappedMemory(MappedMemory&& other) noexcept
       : device_(other.device_), data_(std::exchange(other.data_, nullptr)) {}

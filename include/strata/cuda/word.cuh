@@ -4,7 +4,7 @@
 
 namespace strata::cuda {
 
-/// The type of one load or store of so many bytes. Only for .cu files.
+/// The type of one load or store of kBytes bytes. Only for .cu files.
 template <int kBytes>
 struct Word;
 template <>

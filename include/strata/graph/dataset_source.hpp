@@ -10,7 +10,7 @@
 
 namespace strata::graph {
 
-/// What tables of edges and nodes and their columns are called. Empty: by their usual names, see
+/// Names of tables of edges and nodes and of their columns. Empty: their usual names, see
 /// docs/data.md.
 struct TableNames {
   std::string edges = "edges", nodes = "nodes";
@@ -22,19 +22,19 @@ struct TableNames {
 /// Files of a graph that strata-partition did not write, and how to read them.
 struct DatasetSource {
   enum class Format { ogb, graphbolt, npy, edge_list, metis, matrix_market, igb, dgl_chunked, parquet };
-  /// What the ids in a list of edges are: the nodes' numbers, other integers, or any text.
+  /// The kind of ids in a list of edges: the nodes' numbers, other integers, or any text.
   enum class Ids { number, sparse, string };
 
   Format format = Format::ogb;
   std::filesystem::path place;  ///< a folder or a file
   std::string choice = {};      ///< name of the split (ogb) or the task (graphbolt); empty: the only one
   std::optional<Count> weight_column = {};  ///< of the edge features (ogb) or of the list of edges
-  std::optional<Count> nodes = {};          ///< number of nodes, where the files do not tell it
-  /// The file whose rows `nodes` counts; empty: the user did. `spare_nodes` more may exist.
+  std::optional<Count> nodes = {};          ///< number of nodes, where the files do not have it
+  /// The file that `nodes` counts the rows of; empty: the user gave it. `spare_nodes` more may exist.
   std::string nodes_from = {};
   Count spare_nodes = 0;
 
-  // Of a list of edges; columns count from 0, or have names in `tables`.
+  // These are for a list of edges. Columns count from 0, or have names in `tables`.
   std::optional<Count> source_column = {}, destination_column = {};
   Ids ids = Ids::number;
   std::string separator = {};  ///< " ": any run of blanks; empty: found in the first line
@@ -48,7 +48,8 @@ struct DatasetSource {
   TableNames tables = {};      ///< parquet, edge_list
 };
 
-/// How a user names every kind of source that read_graph() takes: "ogb:DIR[,split=NAME][,weight=COLUMN]".
+/// The forms in which a user names the sources that read_graph() takes:
+/// "ogb:DIR[,split=NAME][,weight=COLUMN]".
 std::vector<std::string> dataset_forms();
 
 /// The sources that this folder or file may have been meant to be, such as "ogb:DIR"; empty if it does not

@@ -17,7 +17,7 @@ struct GraphArrays {
   NpyArray x;  ///< (N, columns); f32 and f16 in C order stay where they are, and `keep_alive` is held
   NpyArray y;  ///< (N,) classes, or (N, classes) of 0 and 1
   NpyArray train, valid, test;     ///< ids, or masks (N,) of bool
-  std::optional<Count> num_nodes;  ///< unset: as `x` or `y` say, or the largest id + 1
+  std::optional<Count> num_nodes;  ///< unset: the rows of `x` or `y`, or the largest id + 1
 };
 
 /// Puts the graph together as read_graph() does a npy: folder, with the same checks. Edge e of `edge_index`

@@ -42,7 +42,7 @@ struct FeatureTable {
   std::size_t row_bytes() const { return static_cast<std::size_t>(cols) * size_of(dtype); }
 };
 
-/// Weights of nodes, by which parts can be balanced: what a node costs, of one or several kinds.
+/// Weights of nodes for balancing parts: what a node costs, of one or several kinds.
 struct NodeWeights {
   int kinds = 0;                          ///< 0: none
   std::vector<std::int32_t> values = {};  ///< [num_nodes, kinds], each 0 or more
@@ -96,7 +96,7 @@ struct ReadOptions {
   enum class Direction {
     automatic,
     directed,
-    /// `automatic`: as the dataset says.
+    /// With `automatic`, the dataset decides.
     undirected
   } direction = Direction::automatic;
   /// Scale each row so that its absolute values sum to 1 (rows of zeros stay).

@@ -10,7 +10,7 @@
 
 namespace strata::graph {
 
-/// What the files of an input are at one moment, by which changes are noticed while it is read: which ones,
+/// The state of an input's files at one moment, for noticing changes while it is read: which ones,
 /// how large and how old, also behind links.
 class InputStamp {
  public:

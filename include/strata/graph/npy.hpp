@@ -41,7 +41,7 @@ struct NpyArray {
 /// shorter than its shape says, big endian, or holds Python objects.
 NpyArray read_npy(const std::filesystem::path& path);
 
-/// Whether a file begins as npy files do, whatever its name. False if it cannot be read.
+/// Whether a file begins like an npy file, whatever its name. False if it cannot be read.
 bool is_npy(const std::filesystem::path& path);
 
 /// The arrays of a .npz file by name. Stored members are read in place, deflated ones are inflated; the

@@ -47,7 +47,7 @@ struct Manifest {
   bool multi_label = false;
   Count num_train = 0, num_valid = 0, num_test = 0;
   Count num_clusters = 0;  ///< in each part; 0: none
-  /// By part, what its bytes must be; null if there is no manifest.json (generated parts).
+  /// The records of the parts' bytes, by part; null if there is no manifest.json (generated parts).
   std::shared_ptr<const std::vector<PartRecord>> part_records = {};
 
   /// Whether all that is read of the parts can be checked against hashes of blocks. Older builds have none.
@@ -67,7 +67,7 @@ Manifest read_manifest(const PartsOrigin& parts);
 
 std::filesystem::path part_path(const std::filesystem::path& directory, int part);
 
-/// Throws InputError that names the part: `what` is wrong in it, and no hash has told so.
+/// Throws InputError that names the part: `what` is wrong in it, though no hash differs.
 [[noreturn]] void refuse_damaged(const PartsOrigin& parts, int part, const std::string& what);
 
 /// One part as it lies in memory while it is being written. Rows are local ids (hottest first); ids in
@@ -87,7 +87,7 @@ struct PartData {
   } train, valid, test;
 };
 
-/// Whether all that is read of a part file is checked against the hashes that its build left.
+/// Whether everything read from a part file is checked against the hashes of its build.
 enum class Verify { on, off };
 
 /// The most rows of a block in any dataset, and those of all datasets with short rows. Readings that begin at
@@ -135,7 +135,7 @@ class PartReader {
   void read_weights(Count first, Count count, float* out, RecentBlocks* recent = nullptr) const;
   void read_original_ids(Count first, Count count, NodeId* out) const;
   void read_labels(Count first, Count count, std::int32_t* out) const;  ///< of `count` nodes
-  /// Reads which cluster of the part each row is in; refuses what is out of range.
+  /// Reads the cluster of each row within the part; refuses numbers out of range.
   void read_clusters(Count first, Count count, std::int32_t* out, RecentBlocks* recent = nullptr) const;
   std::vector<std::int32_t> read_clusters_of(std::span<const Count> rows) const;  ///< rows in any order
   /// Reads rows in the manifest's dtype, or its code.

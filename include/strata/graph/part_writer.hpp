@@ -11,7 +11,7 @@
 
 namespace strata::graph {
 
-/// What fixes the layout of one part file, besides the manifest.
+/// The sizes that, with the manifest, fix the layout of one part file.
 struct PartShape {
   int part = 0;
   Count num_edges = 0;
@@ -39,7 +39,7 @@ class PartWriter {
   void write_original_ids(Count first, std::span<const NodeId> values) const;
   void write_labels(Count first, std::span<const std::int32_t> values) const;
   void write_clusters(Count first, std::span<const std::int32_t> values) const;
-  /// Whole rows of the manifest's dtype.
+  /// Writes whole rows of the manifest's dtype.
   void write_features(Count first_row, std::span<const std::byte> rows) const;
   void write_split(Split split, const PartData::SplitRows& rows) const;
 

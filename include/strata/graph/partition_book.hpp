@@ -7,7 +7,7 @@
 
 namespace strata::graph {
 
-/// Which part owns which global ids: part k has [offsets[k], offsets[k+1]). A value; cheap to copy.
+/// Maps global ids to the parts that own them: part k has [offsets[k], offsets[k+1]). A value; cheap to copy.
 ///
 ///     offsets {0, 3, 7}: part_of(2) == 0, part_of(3) == 1, local_of(5) == 2, global_of(1, 2) == 5
 class PartitionBook {

@@ -27,7 +27,7 @@ PlantedSpec parse_planted(std::string_view text);
 
 std::string digest_of(const PlantedSpec& spec);  ///< as for a SyntheticSpec
 
-/// Where parts come from: a partition directory, or formulas.
+/// The origin of parts: a partition directory, or formulas.
 using PartsOrigin = std::variant<std::filesystem::path, PlantedSpec>;
 
 std::string name_of(const PartsOrigin& parts);                 ///< "parts", or "planted"; for messages

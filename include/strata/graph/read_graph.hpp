@@ -8,7 +8,7 @@
 namespace strata::graph {
 
 /// Files about the nodes of a graph that lie elsewhere than its edges: .npy, or tables of text.
-/// Each replaces what the dataset itself says; empty paths name none.
+/// Each replaces what the dataset itself has; empty paths name none.
 struct NodeFiles {
   std::filesystem::path features = {}, labels = {};
   std::filesystem::path train = {}, valid = {}, test = {};  ///< ids, or masks (bool)
@@ -35,7 +35,7 @@ struct NodeFiles {
 /// threads. Throws InputError with the file, the field or line, and the remedy: unknown key, empty files (an
 /// array of shape (0,) and gzip of no text are sets without nodes), ids out of range, NaN features, labels
 /// out of range, splits that overlap, edge weights that are negative or not finite, names that are not UTF-8.
-/// Throws OutOfMemory, before work begins if it can tell by then.
+/// Throws OutOfMemory, before work begins if that is known by then.
 Graph read_graph(const Source& source, const ReadOptions& options = {}, const NodeFiles& files = {});
 
 }  // namespace strata::graph

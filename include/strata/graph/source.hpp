@@ -24,7 +24,7 @@ class Source {
  public:
   Source() = default;
   /// Throws InputError for a prefix, key or value that is not known, with the nearest one, and for text that
-  /// is not UTF-8. Files are looked at only to tell the name of a folder from a misspelt prefix or key.
+  /// is not UTF-8. Files are looked at only to distinguish a folder's name from a misspelt prefix or key.
   Source(std::string text);
   Source(std::string_view text) : Source(std::string(text)) {}
   Source(const char* text) : Source(std::string(text)) {}

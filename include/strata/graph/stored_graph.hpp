@@ -40,16 +40,16 @@ struct ListsView {
   ScratchStore* scratch = nullptr;   ///< null: all is in memory
 
   Count num_edges() const { return indices.size; }
-  /// To be called between pieces of a walk.
-  void breathe() const {
+  /// Keeps the page cache small; call it between two pieces of a scan. Does nothing without `scratch`.
+  void release_pages() const {
     if (scratch != nullptr) scratch->trim();
   }
 };
 ListsView lists_of(const CscGraph& graph);
 ListsView lists_of(const StoredLists& lists, ScratchStore& scratch);
 
-/// As read_graph(), but edges, their weights and features go from their files to scratch files, or stay in
-/// files that are mapped. The result has `lists`.
+/// Reads a graph as read_graph() does, but edges, their weights and features go from their files to scratch
+/// files, or stay in files that are mapped. The result has `lists`.
 StoredGraph read_stored_graph(const Source& source, const ReadOptions& options, const NodeFiles& files,
                               ScratchStore& scratch);
 
@@ -57,11 +57,11 @@ StoredGraph read_stored_graph(const Source& source, const ReadOptions& options, 
 /// 2^31 nodes.
 StoredLists neighbors_of(std::span<const Count> indptr, IdSpan indices, ScratchStore& scratch,
                          ThreadPool& pool);
-/// The same of lists in which every edge has its opposite, in one walk. REQUIRES: each list is ascending.
+/// The same for lists in which every edge has its opposite, in one scan. REQUIRES: each list is ascending.
 StoredLists neighbors_of_symmetric(std::span<const Count> indptr, const std::int32_t* indices,
                                    ScratchStore& scratch, ThreadPool& pool);
 
-/// What is known of an input before it is read; sizes are upper bounds where files do not state them.
+/// The size of an input as known before it is read; upper bounds where files do not state them.
 struct InputSize {
   Count nodes = 0;  ///< 0: not known
   std::string nodes_from =
@@ -74,7 +74,8 @@ struct InputSize {
   std::int64_t least_scratch_bytes = 0;  ///< that scratch files take if edges go there; 0: not known before
 };
 
-/// Looks at headers and file sizes only. Files that cannot be read count nothing; reading refuses them.
+/// Measures an input by headers and file sizes only. Files that cannot be read count nothing; reading refuses
+/// them.
 InputSize measure_input(const Source& source, const NodeFiles& files = {});
 
 }  // namespace strata::graph

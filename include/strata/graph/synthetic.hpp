@@ -11,7 +11,7 @@ namespace strata::graph {
 struct Graph;
 struct ReadOptions;
 
-/// What "synthetic:KEY=VALUE,..." asks for; parse_synthetic() lists the keys.
+/// The graph that "synthetic:KEY=VALUE,..." asks for; parse_synthetic() lists the keys.
 struct SyntheticSpec {
   enum class Kind { sbm, rmat, lognormal, grid };
   enum class Weights { none, uniform, lognormal, half_normal };
@@ -54,7 +54,7 @@ SyntheticSpec parse_synthetic(std::string_view text);
 
 std::string synthetic_name(const SyntheticSpec& spec);  ///< name of the graph: "synthetic-sbm"
 
-/// Counterpart of read_graph_digest(): the same for the same graph, in whatever words it was asked for.
+/// Counterpart of read_graph_digest(): the same for the same graph, however its text is written.
 std::string digest_of(const SyntheticSpec& spec);
 
 /// A whole graph, the same for every number of threads. Throws OutOfMemory before work begins if this host

@@ -14,7 +14,7 @@
 /// If a product enters a sum, ieee::product() keeps compilers from fusing the two.
 namespace strata::graph {
 
-/// What a random word of the generators is used for. Different purposes share no bits.
+/// The use of a random word of the generators. Different purposes share no bits.
 enum class Purpose : std::uint64_t { degree = 1, edge, member, label, feature, class_mean, split, weight };
 
 /// Random words keyed by (seed, purpose, index): the stream of SplitMix64, read at any place.
@@ -80,14 +80,14 @@ struct WeightFormula {
     return static_cast<float>((word >> 40) + 1) * 0x1.0p-24f;
   }
 
-  /// The absolute value of what is nearly normal with variance 1: the mean is about 0.8, the largest 3.46.
+  /// The absolute value of a nearly normal variate of variance 1: the mean is about 0.8, the largest 3.46.
   static float near_half_normal(std::uint64_t word) {
     constexpr double kScale = 1.7320508075688772 / 65536;
     return static_cast<float>((std::abs(sum_of_uniforms(word)) + unit_double(mix64(word))) * kScale);
   }
 
-  /// 2^k (1 + f), where k + f is nearly normal with mean 0 and 23 bits hold f exactly. The logarithm has a
-  /// standard deviation of about 1, and every weight lies in [1/32, 32].
+  /// Returns 2^k (1 + f), where k + f is nearly normal with mean 0 and 23 bits hold f exactly. The logarithm
+  /// has a standard deviation of about 1, and every weight lies in [1/32, 32].
   static float near_lognormal(std::uint64_t word) {
     constexpr std::int32_t kOne = 127 << 23, kScale = 320;  // ln 2 * 320 * 65536 / sqrt(3) / 2^23 = 1.0005
     return std::bit_cast<float>(kOne + kScale * sum_of_uniforms(word));

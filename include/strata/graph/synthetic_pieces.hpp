@@ -54,14 +54,14 @@ struct NodeLists {
   IdSpan indices;
 };
 
-/// weights[e] of each entry e of the lists. REQUIRES: spec.weights is not none.
+/// Writes weights[e] of each entry e of the lists. REQUIRES: spec.weights is not none.
 void make_edge_weights(const SyntheticSpec& spec, const NodeLists& lists, float* weights, ThreadPool& pool);
 
-/// Labels of nodes [first, first + labels.size()), for the kinds rmat and lognormal.
+/// Draws labels of nodes [first, first + labels.size()), for the kinds rmat and lognormal.
 void random_labels(const SyntheticSpec& spec, NodeId first, std::span<std::int32_t> labels, ThreadPool& pool);
 
-/// Where make_splits() writes the ids of each split, ascending; as many as the spec says. Meanwhile it takes
-/// one byte per node.
+/// Memory into which make_splits() writes the ids of each split, ascending; as many as the spec has. It takes
+/// one byte per node meanwhile.
 struct SplitPlaces {
   NodeId *train = nullptr, *valid = nullptr, *test = nullptr;
 };

@@ -4,7 +4,7 @@
 
 namespace strata::graph {
 
-/// Of the library that this process has loaded: "HDF5 1.10.8".
+/// Name and version of the library that this process has loaded: "HDF5 1.10.8".
 std::string hdf5_version();
 
 }  // namespace strata::graph

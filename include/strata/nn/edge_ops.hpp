@@ -39,15 +39,18 @@ struct EdgePairs {
 /// The in-edges of each destination, in the order of the pairs. Host memory. Throws InputError with the first
 /// edge whose ends are not below num_src and num_dst.
 ///
-///     sources {2, 0, 1}, destinations {1, 0, 1}   ->   indptr {0, 1, 3}, indices {0, 2, 1}, origins {1, 0,
-///     2}
+///     sources {2, 0, 1}, destinations {1, 0, 1}
+///     indptr {0, 1, 3}, indices {0, 2, 1}, origins {1, 0, 2}
 void sort_edges(const EdgePairs& edges, const SortedEdges& out);
 
 /// The out-edges of `num_src` sources, with ascending destinations. Host memory.
 void transpose_edges(const EdgeLists& edges, Count num_src, const SortedEdges& out);
 
-/// out[r] = row_scale[r] * sum over e of r of edge_scale[e] * col_scale[i] * in[i]  +  self_scale[r] * in[r],
-/// with i = indices[e]. A null scale stands for ones. The gradient of `in` is the same sum over the
+/// A scaled sum over the edges e of each row r, with i = indices[e]:
+///
+///     out[r] = row_scale[r] * sum over e of edge_scale[e] * col_scale[i] * in[i]  +  self_scale[r] * in[r]
+///
+/// A null scale stands for ones. The gradient of `in` is the same sum over the
 /// transpose, with row_scale and col_scale exchanged.
 struct EdgeSum {
   EdgeLists edges;
@@ -64,7 +67,7 @@ struct EdgeSum {
 };
 void sum_over_edges(const EdgeSum& sum, const cuda::Stream& stream);
 
-/// inverse[r] = 1 / the number of edges of r, 0 without edges: the row_scale of a mean. [rows]
+/// Sets inverse [rows] to 1 / the number of edges of each row, 0 without edges: the row_scale of a mean.
 void inverse_counts(const EdgeLists& edges, float* inverse, const cuda::Stream& stream);
 
 /// The sum over a node's edges beside its own row, so that one product with [A | B] maps both:
@@ -94,8 +97,8 @@ struct EdgeJoinGrad {
 };
 void join_sums_grad(const EdgeJoinGrad& grad, const cuda::Stream& stream);
 
-/// out[c] = sum over r of in[r, c]: the gradient of a bias. The order of the sum depends on the number of
-/// rows only.
+/// Sums of columns, out[c] = sum over r of in[r, c]: the gradient of a bias. The order of the sum depends
+/// only on the number of rows.
 struct ColumnSums {
   static constexpr Count rows_of_piece(Count rows) { return rows <= (1 << 24) ? 512 : (rows >> 15) + 1; }
   static constexpr Count pieces(Count rows) { return rows == 0 ? 1 : (rows - 1) / rows_of_piece(rows) + 1; }
@@ -128,7 +131,7 @@ struct EdgeMaxGrad {
 };
 void max_over_edges_grad(const EdgeMaxGrad& grad, const cuda::Stream& stream);
 
-/// Which elements dropout keeps. Element (row, c) is dropped if its 16 keyed bits are below `threshold`.
+/// Decides which elements dropout keeps: (row, c) is dropped if its 16 keyed bits are below `threshold`.
 struct DropoutRule {
   BatchKey key;
   std::uint32_t hop = 0;                 ///< hop of the rows' nodes, counted from the seeds
@@ -140,7 +143,7 @@ struct DropoutRule {
     return keyed_words(device_key == nullptr ? key : *device_key, use, hop, ids[row]);
   }
   STRATA_HOST_DEVICE bool active() const { return threshold != 0; }
-  /// Factor of kept elements, which keeps the expectation. It is exact for the rounded probability.
+  /// The factor of kept elements, which keeps the expectation. It is exact for the rounded probability.
   float scale() const { return 65536.0f / static_cast<float>(65536u - threshold); }
 };
 

@@ -2,10 +2,10 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
-/// A SAGE layer for models that are written elsewhere: in Python, for instance.
+/// A SAGE layer for models that are written elsewhere, for example in Python.
 namespace strata::nn {
 
-/// The edges of a bipartite graph with S sources, of which the first D are the destinations, on the device of
+/// The edges of a bipartite graph with S sources, the first D of them destinations, on the device of
 /// the rows.
 struct LayerEdges {
   at::Tensor indptr, indices;          ///< int64 [D + 1] and int32 [E]: the in-edges of each destination
@@ -20,7 +20,7 @@ struct LayerWeights {
 };
 
 struct LayerRule {
-  bool mean = true;   ///< of the in-neighbors; else their sum
+  bool mean = true;   ///< the mean of the in-neighbors; else their sum
   bool relu = false;  ///< of x, applied where x is read, and to its gradient where that is written
 };
 
@@ -29,7 +29,7 @@ struct LayerRule {
 /// `relu` makes it cost no pass over the rows.
 ///
 /// x is [S, F], float32 or bfloat16, on the cpu or a GPU, and weights have its type; sums are made in
-/// float32. Asynchronous on libtorch's current stream. Each row depends on its own edges only, taken in their
+/// float32. Asynchronous on libtorch's current stream. Each row depends only on its own edges, taken in their
 /// order: results have the same bits in every run. Gradients of gradients are made of libtorch's own
 /// operators. Throws c10::Error if a gradient of x is asked for without out_indptr, if lists are not
 /// contiguous, and for a GPU's rows in a build without CUDA. Shapes are not checked.

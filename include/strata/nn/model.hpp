@@ -12,7 +12,7 @@
 
 namespace strata::nn {
 
-/// What a forward pass is for.
+/// The purpose of a forward pass.
 struct Pass {
   BatchKey key;           ///< keys dropout
   bool training = false;  ///< dropout on
@@ -20,7 +20,7 @@ struct Pass {
   const BatchKey* device_key = nullptr;
 };
 
-/// The rows of all nodes where they lie, on the blocks' device: row of global id g is row g - first_node.
+/// The rows of all nodes where they lie, on the blocks' device: global id g has row g - first_node.
 struct InputTable {
   const float* rows = nullptr;  ///< [.., cols], `pitch` floats from one to the next
   std::int64_t cols = 0, pitch = 0;
@@ -35,7 +35,7 @@ struct NeighborPiece {
   Count num_edges = 0;     ///< in the dst node's whole list
 };
 
-/// What a model can do beyond a forward pass, and what it needs for one. The defaults suit every model.
+/// Abilities of a model beyond a forward pass, and needs for one. The defaults suit every model.
 struct ModelTraits {
   /// Layers read Block::src_in_degrees.
   bool needs_in_degrees = false;
@@ -72,8 +72,8 @@ class BlockModel : public torch::nn::Module {
   virtual int num_layers() const = 0;
   virtual std::int64_t output_cols(int layer) const = 0;
   virtual ModelTraits traits() const { return {}; }
-  /// Columns of what a layer computes of every src node's row before it sums: 0 where it sums the rows
-  /// themselves. Evaluation makes its chunks accordingly.
+  /// Columns of the rows that a layer computes from the src nodes' rows before it sums: 0 where it sums those
+  /// rows themselves. Evaluation makes its chunks accordingly.
   virtual std::int64_t mapped_cols(int /*layer*/) const { return 0; }
 
   /// x [block.num_src, cols] f32 on the block's device  ->  [block.num_dst, output_cols(layer)]. Includes the
@@ -82,7 +82,7 @@ class BlockModel : public torch::nn::Module {
   virtual at::Tensor forward_layer(int layer, const at::Tensor& x, const sampling::Block& block,
                                    const Pass& pass) = 0;
 
-  /// forward() of a training pass whose input rows are read in place. ModelTraits::reads_table.
+  /// Does forward() of a training pass that reads its input rows in place, for ModelTraits::reads_table.
   virtual at::Tensor forward_table(const InputTable& table, const sampling::MiniBatch& batch,
                                    const Pass& pass);
 
@@ -98,37 +98,35 @@ class BlockModel : public torch::nn::Module {
   /// output_cols(layer)], with the activation that follows.
   virtual at::Tensor combine(int layer, const at::Tensor& projected, const sampling::Block& block);
 
-  /// ModelTraits::takes_dst_apart: forward_layer without dropout. x_src [block.num_src, cols] are the rows
-  /// that block.indices name, x_dst [block.num_dst, cols] those of the dst nodes. Of the block, only counts,
-  /// indptr (which may begin above 0) and indices are there.
+  /// Does forward_layer() without dropout, for ModelTraits::takes_dst_apart. x_src [block.num_src, cols] are
+  /// the rows that block.indices name, x_dst [block.num_dst, cols] those of the dst nodes. The block has only
+  /// counts, indptr (which may begin above 0) and indices.
   virtual at::Tensor forward_apart(int layer, const at::Tensor& x_src, const at::Tensor& x_dst,
                                    const sampling::Block& block);
 
-  /// ModelTraits::takes_pieces: a dst node's in-neighbors piece by piece.
+  /// Returns a layer's state for a dst node after one more piece of its in-neighbors; `before` is undefined
+  /// for the first piece. For ModelTraits::takes_pieces. With pieces p and q of a block,
   ///
-  ///     finish_pieces(l, add_piece(l, add_piece(l, {}, p), q), own) == forward_layer(l, x, block of p and q,
-  ///     ..)
+  ///     state = add_piece(l, add_piece(l, {}, p), q)
+  ///     finish_pieces(l, state, own) == forward_layer(l, x, block, ..)
   ///
-  /// up to rounding, or combine() of projected rows.
-  ///
-  /// What a layer knows of a dst node's in-neighbors after one more piece; `before` is undefined for the
-  /// first.
+  /// up to rounding, or == combine() of projected rows.
   virtual at::Tensor add_piece(int layer, const at::Tensor& before, const NeighborPiece& piece);
   /// The dst node's output [1, output_cols(layer)], with the activation that follows. `own` is a piece
   /// without edges; `state` is undefined if there was no piece.
   virtual at::Tensor finish_pieces(int layer, const at::Tensor& state, const NeighborPiece& own);
 
-  /// All layers, blocks.front() first.
+  /// Applies all layers, blocks.front() first.
   virtual at::Tensor forward(at::Tensor x, const sampling::MiniBatch& batch, const Pass& pass);
 };
 
 struct ModelOptions {
   ModelKind kind = ModelKind::sage;
-  Aggregate aggregate = Aggregate::mean;  ///< of sage
+  Aggregate aggregate = Aggregate::mean;  ///< how sage combines neighbors' rows
   std::int64_t in_cols = 0, hidden = 256, out_cols = 0;
   int num_layers = 2;
-  /// Of gat: one number for all layers, or one per layer. Heads are concatenated in hidden layers, averaged
-  /// in the last.
+  /// Attention heads of gat: one number for all layers, or one per layer. They are concatenated in hidden
+  /// layers, averaged in the last.
   std::vector<int> heads = {4};
   bool residual = false;           ///< of gat: a linear map of a node's own row is added to each layer
   double attention_dropout = 0.0;  ///< of gat's attention weights

@@ -11,7 +11,7 @@
 
 namespace strata::nn {
 
-/// How the learning rate changes between updates.
+/// The change of the learning rate between updates.
 ///
 /// It grows linearly over the first `warmup_steps` updates, from rate / warmup_steps to rate. After that,
 /// with t updates since, it is `rate` for constant; rate (1 + cos(pi t / (total_steps - warmup_steps))) / 2
@@ -59,7 +59,7 @@ class Optimizer {
     std::string name;
     at::Tensor tensor;
   };
-  /// What a checkpoint must hold, by reference: a resume copies into it.
+  /// The tensors that a checkpoint must hold, by reference: a resume copies into them.
   std::vector<StateTensor> state() const;
 
   struct Counters {

@@ -24,13 +24,13 @@ enum class PartitionMethod {
   split,       ///< cuts every given part into as many
 };
 
-/// How long `automatic` and `multilevel` look for fewer cut edges.
+/// The effort of `automatic` and `multilevel` for fewer cut edges.
 enum class CutQuality { standard, strong };
 
-/// What clusters and refines large levels of `automatic`, `multilevel` and `split`. The parts are the same.
+/// The device that clusters and refines large levels of `automatic`, `multilevel` and `split`; same parts.
 enum class CutDevice { cpu, cuda };
 
-/// What the methods that look for few cut edges balance: inner nodes, their in-edges, training nodes, and
+/// The quantities that methods with few cut edges balance: inner nodes, their in-edges, training nodes, and
 /// each kind of weights that the input gives its nodes.
 enum class Constraint { nodes, edges, train, weights };
 
@@ -40,7 +40,7 @@ struct GivenParts {
   std::vector<std::int32_t> of_node{};  ///< by original id
 };
 
-/// Reads which node lies in which part of a partition directory. Throws InputError, IoError.
+/// Reads the part of each node from a partition directory. Throws InputError, IoError.
 GivenParts read_given_parts(const std::filesystem::path& directory);
 
 struct AssignOptions {
@@ -71,7 +71,7 @@ void check_regrouping(const AssignOptions& options);
 /// Throws InputError if there is no such file to take parts from.
 void check_parts_file(const std::filesystem::path& file);
 
-/// Throws InputError if so many nodes are too few for the parts and their clusters.
+/// Throws InputError if `num_nodes` are too few for the parts and their clusters.
 void check_num_nodes(Count num_nodes, const AssignOptions& options);
 
 /// Throws InputError if weights are to be balanced, but nodes have none.
@@ -82,17 +82,17 @@ void check_device(const AssignOptions& options);
 
 std::string name_of(PartitionMethod method);
 std::string name_of(Constraint constraint);
-/// With several kinds of weights the name has its number: "weights 2" is kind 1.
+/// The name of a constraint; with several kinds of weights it has a number: "weights 2" is kind 1.
 std::string name_of(Constraint constraint, const CompactGraph& graph, int kind);
 
-/// How many numbers per node a constraint balances, each by itself: 1, or the kinds of weights of nodes.
+/// Numbers per node that a constraint balances, each by itself: 1, or the kinds of weights of nodes.
 int kinds_of(Constraint constraint, const CompactGraph& graph);
 
 /// The weight of each node under a constraint. REQUIRES: kind < kinds_of(constraint, graph).
 std::vector<std::int32_t> weights_of(Constraint constraint, const CompactGraph& graph,
                                      const std::vector<NodeId>& train, int kind = 0);
 
-/// The part of every node, in [0, num_parts). Parts may be empty only if a file or METIS says so.
+/// The part of every node, in [0, num_parts). Parts may be empty only if they come from a file or METIS.
 /// The same for every number of threads and every device.
 ///
 /// Throws InputError if there are more parts than nodes, one of the checks above does, the file

@@ -24,7 +24,7 @@ struct BuildOptions {
   Count max_classes = 100'000;
   int num_threads = 0;  ///< 0: all cores of this process
   std::string input{};  ///< as the user named it; for the manifest
-  /// Called when all is written and before it appears: what it throws ends the build.
+  /// Called after everything is written and before it appears: an exception from it ends the build.
   std::function<void()> before_publishing{};
   bool detailed = false;  ///< count what only pages about a partition show, too
   /// Compressed features: the kind, and the codebooks of vq if they are given. The build trains those that
@@ -62,10 +62,10 @@ struct BuildReport {
   static constexpr int kMostPartsBetween = 1024;
 };
 
-/// Where a build writes the names of nodes that are not named by their numbers: "parts.ids.txt".
+/// The file for the names of nodes that are not named by their numbers: "parts.ids.txt".
 std::filesystem::path names_file(const std::filesystem::path& output);
 
-/// Throws InputError for what can be refused before anything is read: an output that exists, a parent folder
+/// Throws InputError for errors that show before anything is read: an output that exists, a parent folder
 /// that cannot be written, a device that is not there.
 void check_output(const BuildOptions& options);
 
@@ -79,8 +79,8 @@ void check_names_file(const BuildOptions& options);
 /// behind then.
 BuildReport build(graph::Graph graph, const BuildOptions& options, StopFlag& stop);
 
-/// The same of a graph whose edges lie in scratch files, which take no memory that grows with the edges.
-/// Repeats the parts of the other way where that cuts without METIS and the local search on the whole graph.
+/// The same for a graph that has its edges in scratch files, so that no memory grows with the edges. Its
+/// parts equal those in memory where these need neither METIS nor the local search on the whole graph.
 BuildReport build(graph::StoredGraph graph, const BuildOptions& options, ScratchStore& scratch,
                   StopFlag& stop);
 

@@ -10,7 +10,7 @@
 
 namespace strata::partition {
 
-/// What a command of strata-partition came to.
+/// The result of a command of strata-partition.
 struct CommandResult {
   std::string text;       ///< for a person; ends with a newline
   std::string json;       ///< the same for programs
@@ -19,7 +19,7 @@ struct CommandResult {
   std::filesystem::path page{};
 };
 
-/// Where build and repartition write what `page` shows, as JSON: "page.html.json".
+/// The file into which build and repartition write the contents of `page` as JSON: "page.html.json".
 std::filesystem::path facts_file(std::filesystem::path page);
 
 /// An option of a call from a program: its name, with '-' or '_' between words, and its values as texts.
@@ -37,8 +37,8 @@ class Command {
   /// The words after the program's name. Throws InputError for what is unknown ("did you mean --parts?"),
   /// malformed or missing.
   explicit Command(const std::vector<std::string>& words);
-  /// The same of a call from a program, which `caller` is in messages: "strata.partition". `places` are the
-  /// arguments without a name, such as a directory. REQUIRES: there is such a command.
+  /// The same for a call from a program; `caller` is its name in messages: "strata.partition". `places` are
+  /// the arguments without a name, such as a directory. REQUIRES: there is such a command.
   Command(const std::string& command, const std::vector<std::string>& places,
           const std::vector<NamedArgument>& options, const std::string& caller);
   ~Command();
@@ -49,7 +49,7 @@ class Command {
   LogLevel log_level() const;
   bool wants_json() const;
 
-  /// Does what was asked for. Throws InputError, IoError, OutOfMemory or Stopped, and leaves nothing behind
+  /// Runs the command. Throws InputError, IoError, OutOfMemory or Stopped, and leaves nothing behind
   /// then. A stop becomes effective between the pieces of work; METIS cannot be interrupted.
   CommandResult run(StopFlag& stop);
 

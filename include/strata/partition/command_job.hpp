@@ -7,7 +7,7 @@
 
 namespace strata::partition {
 
-/// A command on a thread of its own, for programs that have more to do, and whose signals are their own.
+/// A command on a thread of its own, for programs that have more to do and handle signals themselves.
 class CommandJob {
  public:
   explicit CommandJob(Command command);
@@ -15,9 +15,9 @@ class CommandJob {
   ~CommandJob();  ///< does not wait: work that has not ended goes on
 
   bool wait_for(std::chrono::milliseconds patience) const;  ///< whether it has ended by then
-  /// Asks it to end without a result. It may work on for a while, in METIS for instance, but writes nothing.
+  /// Asks it to end without a result. It may work on for a while, for example in METIS, but writes nothing.
   void stop();
-  /// Whether it has files that it removes first when it is stopped, which takes moments.
+  /// Whether it has files that it would remove first when stopped, which takes moments.
   bool has_files() const;
   /// Waits for the end. Throws what Command::run() throws; call it once.
   CommandResult take();

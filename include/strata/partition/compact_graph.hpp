@@ -58,7 +58,7 @@ struct CompactGraph {
   std::span<const float> weights() const {
     return scratch != nullptr ? std::span<const float>(stored_weights.span()) : own_weights;
   }
-  void breathe() const {
+  void release_pages() const {
     if (scratch != nullptr) scratch->trim();
   }
   Count in_degree(NodeId v) const {
@@ -70,10 +70,10 @@ struct CompactGraph {
 /// match, ids out of range, lists that are not ascending, and weights that are negative or not finite.
 CompactGraph compact(graph::CscGraph graph, ThreadPool& pool);
 
-/// The same of lists in scratch files, which were checked when they were made.
+/// The same for lists in scratch files, which were checked when they were made.
 CompactGraph compact(graph::StoredLists lists, ScratchStore& scratch);
 
-/// How often each node occurs in `indices`: its heat.
+/// The heat of each node: how often it occurs in `indices`.
 std::vector<Count> occurrences(const CompactGraph& graph, ThreadPool& pool);
 
 /// Whether, for all pairs, u is among the in-neighbors of v as often as v among those of u. Compares two sums

@@ -19,9 +19,9 @@ void check_npy_target(const std::filesystem::path& output);
 /// Features stay f16 or f32; bf16 becomes f32. The folder appears as a whole or not at all, and must not
 /// exist. node_names become `names.txt`. Throws InputError, IoError or Stopped.
 void write_npy_folder(const graph::Graph& graph, const std::filesystem::path& output, StopFlag& stop);
-/// The same of a graph whose lists lie elsewhere than in `structure`, which has only the number of nodes.
-/// before_publishing, if given, is called when all is written and before it appears: what it throws ends the
-/// conversion.
+/// The same for a graph whose lists lie elsewhere than in `structure`, which has only the number of nodes.
+/// before_publishing, if given, is called after everything is written and before it appears: an exception
+/// from it ends the conversion.
 void write_npy_folder(const graph::Graph& graph, const graph::ListsView& lists,
                       const std::filesystem::path& output, StopFlag& stop,
                       const std::function<void()>& before_publishing = {});

@@ -10,7 +10,7 @@
 
 namespace strata::partition {
 
-/// What `strata-partition info SPEC` tells of a graph that is not partitioned.
+/// What `strata-partition info SPEC` shows of a graph that is not partitioned.
 struct GraphSummary {
   struct NodeDegree {
     NodeId node = 0;
@@ -29,15 +29,15 @@ struct GraphSummary {
     /// be if edges did not care; none for several classes per node, or without such edges.
     std::optional<double> homophily = {}, homophily_by_chance = {};
   };
-  /// What training needs on one machine; a GPU takes as much of the graph and its rows as fits.
+  /// Memory that training needs on one machine; a GPU takes as much of the graph and its rows as fits.
   struct Memory {
     Count structure_bytes = 0, feature_bytes = 0, feature_bytes_16_bits = 0, label_bytes = 0;
     /// Per rank, with strata-train's defaults (SAGE, hidden 256, fanouts 15,10,5, 1024 seeds, Adam) in f32:
     /// parameters, their gradients and Adam's two moments.
     Count model_bytes = 0;
-    /// The same of one batch in which no two picks are the same node, which is an upper bound: its input
-    /// rows, and of each layer 8 times the hidden columns per node that gets an output: activations, their
-    /// gradients and workspaces, as strata-train plans for.
+    /// The same for one batch in which no two picks are the same node, which is an upper bound: its input
+    /// rows, and per layer 8 times the hidden columns per node that gets an output, for activations, their
+    /// gradients and workspaces, as strata-train plans.
     Count batch_row_bytes = 0, batch_activation_bytes = 0;
   };
 
@@ -58,9 +58,9 @@ struct GraphSummary {
   Memory memory;
 };
 
-/// Takes 16 bytes per node.
+/// Summarizes a graph. Takes 16 bytes per node.
 GraphSummary summarize(const graph::Graph& graph, ThreadPool& pool);
-/// The same of a graph whose lists lie elsewhere than in `structure`, which has only the number of nodes.
+/// The same for a graph whose lists lie elsewhere than in `structure`, which has only the number of nodes.
 GraphSummary summarize(const graph::Graph& graph, const graph::ListsView& lists, ThreadPool& pool);
 
 std::string summary_text(const GraphSummary& summary);  ///< tables for a person

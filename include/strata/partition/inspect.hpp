@@ -8,7 +8,7 @@
 
 namespace strata::partition {
 
-/// What `strata-partition info` shows, summed over the parts.
+/// The summary over all parts that `strata-partition info` shows.
 struct Summary {
   Count halo_nodes = 0;
   Count cut_edges = 0;     ///< stored edges whose ends lie in different parts
@@ -30,7 +30,7 @@ struct Problem {
 /// Compares every byte below `directory` with the manifest, then checks every invariant of
 /// partition/FORMAT.md. Returns all problems; invariants are checked only if all bytes are as written. Parts
 /// are read in pieces, whatever their size. Throws InputError only if there is no directory, and OutOfMemory
-/// if there is no room for 25 bytes per node and a little per thread.
+/// if 25 bytes per node and a little per thread are not free.
 std::vector<Problem> verify(const std::filesystem::path& directory, int num_threads);
 
 std::string verify_text(const std::filesystem::path& directory, const std::vector<Problem>& problems);

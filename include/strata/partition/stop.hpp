@@ -19,7 +19,7 @@ class StopFlag {
   void check() const {
     if (requested_) throw Stopped("stopped by a signal; nothing was written");
   }
-  /// Whether there is anything on disk that a stopped build must remove first.
+  /// Whether there are files that a stopped build must remove first.
   bool cleanup_needed() const noexcept { return cleanup_needed_; }
   void set_cleanup_needed(bool needed) noexcept { cleanup_needed_ = needed; }
 

@@ -48,7 +48,7 @@ struct Block {
   /// [num_src] in-degrees in the whole graph, or null if not asked for.
   const std::int32_t* src_in_degrees = nullptr;
 
-  /// Equal sizes and equal addresses. Work that was recorded with one block can be replayed only for a block
+  /// Compares sizes and addresses. Work that was recorded with one block can be replayed only for a block
   /// that equals it; a sampler may move the memory of a buffer set whenever a batch needs more of it.
   bool operator==(const Block&) const = default;
 };
@@ -66,7 +66,7 @@ struct MiniBatch {
   const BatchKey* device_key = nullptr;  ///< what the batch was sampled with, on the device; null on the cpu
 
   /// The input nodes in ascending order, which is the order of (owner, row), and their positions in
-  /// input_nodes(); null if not asked for. If the sampler was told to pad(), padded nodes follow, as they do
+  /// input_nodes(); null if not asked for. If the sampler's pad() was called, padded nodes follow, as they do
   /// in input_nodes().
   ///
   ///     input nodes {7, 3, 5, 9}   sorted_inputs {3, 5, 7, 9}   sorted_positions {1, 2, 0, 3}
@@ -94,7 +94,7 @@ struct PaddedShape {
 /// Pads a batch of a GPU sampler to the shape. Returns false and changes nothing if the batch does not fit,
 /// or cannot be padded.
 /// Padded nodes have no edges in the block and its transpose. Those after all sampled nodes are -1 if the
-/// sampler was told about them (MiniBatchSampler::pad_nodes).
+/// sampler knows about them (MiniBatchSampler::pad_nodes).
 bool pad(MiniBatch& batch, const PaddedShape& shape);
 
 }  // namespace strata::sampling

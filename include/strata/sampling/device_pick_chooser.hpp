@@ -24,7 +24,7 @@ struct DeviceQuery {
   std::uint32_t hop = 0;
 };
 
-/// Where a node's in-neighbors lie, and the key of its random choice (set only if there is a choice to make).
+/// The range of a node's in-neighbors, and the key of its random choice (set only if there is one to make).
 struct DeviceRange {
   Count begin = 0, degree = 0;
   std::uint64_t key = 0;
@@ -51,7 +51,7 @@ struct DevicePickOutput {
 /// nor synchronise once the largest query was seen. They are recorded into CUDA graphs: everything that
 /// differs between batches is read from device memory, and the host computes only with the query's bounds.
 ///
-/// A choice may depend on the key, the hop and original ids, never on who asks or when. Nodes of other
+/// A choice may depend on the key, the hop and original ids, never on the asking rank or time. Nodes of other
 /// machines (GraphView::owns) get no picks here. `Id` is the type of the global ids that are written as
 /// neighbors.
 template <typename Id>

@@ -9,7 +9,7 @@
 
 namespace strata::sampling {
 
-/// Which nodes get neighbors at one hop, and the key of their random choices.
+/// The nodes that get neighbors at one hop, and the key of their random choices.
 struct PickQuery {
   /// Global ids. A node of another machine gets no neighbors here. A node may occur several times, because
   /// several ranks ask at once; every occurrence gets the same neighbors.
@@ -32,7 +32,7 @@ struct ChosenNeighbors {
 /// SamplerOptions::chooser.
 ///
 /// Training promises the same batches for every number of ranks, machines and parts. A choice may therefore
-/// depend on the query's key and hop and on original ids, but never on who asks or when;
+/// depend on the query's key and hop and on original ids, but never on the asking rank or the time;
 /// strata/util/random.hpp has keyed randomness. The owners of remote nodes choose for them, with the same
 /// key.
 class NeighborChooser {

@@ -61,7 +61,7 @@ struct HopEdges {
 /// chosen. CPU and GPU choose the same.
 ///
 ///     const auto hop = make_hop(arrays, seeds, rule, {.pool = &pool});
-///     hop->choose({.seeds = rows, .neighbors = cols});        // each with room for hop->num_edges()
+///     hop->choose({.seeds = rows, .neighbors = cols});        // each has hop->num_edges() elements
 class OneHop {
  public:
   virtual ~OneHop() = default;
@@ -72,8 +72,8 @@ class OneHop {
   virtual void starts(Count* out) const = 0;
 };
 
-/// What a hop works with: on a GPU the stream, and memory of it that lives as long as the hop; on the cpu the
-/// pool, which outlives the hop.
+/// The resources of a hop: on a GPU the stream, and memory of it that lives as long as the hop; on the cpu
+/// the pool, which outlives the hop.
 struct HopPlace {
   cuda::Stream stream;
   std::function<void*(std::size_t bytes)> allocate;
@@ -81,8 +81,8 @@ struct HopPlace {
 };
 
 /// All arrays lie where the stream's device reads them, and outlive the hop. Waits for the number of edges.
-/// Throws InputError for a fanout or arrays that cannot be, or a weight among the seeds' lists that is not
-/// finite or below 0, std::out_of_range naming the first seed that is no node.
+/// Throws InputError for a fanout or arrays that are impossible, or a weight among the seeds' lists that is
+/// not finite or below 0, std::out_of_range naming the first seed that is no node.
 std::unique_ptr<OneHop> make_hop(const HopArrays& arrays, const IdSpan& seeds, const HopRule& rule,
                                  HopPlace place);
 

@@ -20,7 +20,7 @@
 
 namespace strata::sampling {
 
-/// How a node's neighbors are chosen. With a fanout of -1, every method takes all of them.
+/// The method that chooses a node's neighbors. With a fanout of -1, every method takes all of them.
 enum class Method {
   uniform,   ///< `fanout` of them, all equally likely; without replacement all of them if there are no more
   weighted,  ///< with probabilities in proportion to GraphView::weights; an edge of weight 0 is never chosen
@@ -31,7 +31,7 @@ struct SamplerOptions {
   std::vector<int> fanouts;  ///< from the seeds outwards; -1: all neighbors; 0 allowed
   Method method = Method::uniform;
   bool replace = false;  ///< uniform and weighted: a neighbor may be chosen several times
-  /// Labor: hops share their random numbers, so that there are fewer distinct nodes.
+  /// With labor, hops share their random numbers, so that there are fewer distinct nodes.
   bool layer_dependent = false;
   /// Each node's neighbors are chosen once: hop h chooses only for nodes that hop h - 1 found, and those
   /// known before have no edges in its block. The edges of all blocks then make one sampled graph, as PyG's
@@ -60,18 +60,18 @@ struct SamplerOptions {
   }
 };
 
-/// Where requests for neighbors of remote nodes go. Nothing is sent if there is only one machine.
+/// The ways of requests for neighbors of remote nodes. Nothing is sent if there is only one machine.
 struct ExchangeContext {
-  /// Only of this stage, over all ranks; null on one machine.
+  /// A communicator over all ranks that only this stage uses; null on one machine.
   const comm::Communicator* communicator = nullptr;
   const comm::Topology* topology = nullptr;
   std::span<const NodeId> machine_offsets;
   const store::HaloLists* halo = nullptr;  ///< lists of some nodes of other machines; null: none
   ThreadPool* pool = nullptr;              ///< chooses from these lists on the cpu; needed with `halo`
-  /// Carries requests and picks from GPU to GPU, once MiniBatchSampler::pad_nodes() has told how many there
+  /// Carries requests and picks from GPU to GPU, once MiniBatchSampler::pad_nodes() has set how many there
   /// can be; the lists of `halo` are then copied to the GPU. Null: they pass through host memory. Same bits.
   comm::DeviceExchange* on_devices = nullptr;
-  /// Of the launches of `on_devices`, where a batch is the sample of a step; null: any.
+  /// The order of the launches of `on_devices`, where a batch is the sample of a step; null: any.
   comm::LaunchOrder* order = nullptr;
   int lane = 0;                                ///< LaunchOrder::Turn::lane of this sampler
   comm::ExchangeListener* listener = nullptr;  ///< of messages that pass through host memory; null: nobody

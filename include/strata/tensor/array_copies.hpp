@@ -16,7 +16,7 @@ class GpuStrata;
 class ArrayCopies {
  public:
   /// Allocates the copies; their contents are undefined. `array` has one column. Without peer access there
-  /// are no stripes: their elements then have no copy, and the log says so. Collective over a machine whose
+  /// are no stripes: their elements then have no copy, which is logged. Collective over a machine whose
   /// ranks all have a GPU; throws on all of them alike.
   ArrayCopies(const comm::Machine& machine, const TensorSpec& array, Placement placement);
   ArrayCopies(ArrayCopies&&) noexcept;

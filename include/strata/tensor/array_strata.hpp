@@ -97,7 +97,7 @@ struct ArrayStrata {
   Stripes stripes;
 };
 
-/// Where to read element i of `array`: from its copy, if it has one. For device code.
+/// The address of element i of `array`: in its copy, if it has one. For device code.
 template <typename T>
 STRATA_HOST_DEVICE const T* element(const T* array, const ArrayStrata& strata, Count i) {
   if (strata.num_segments == 0) return array + i;

@@ -47,7 +47,7 @@ struct GatherSettings {
 ///
 /// and every rank of the machine reads each of them in place: from its own HBM, over NVLink, or over PCIe. On
 /// a machine without GPUs, or without peer access, the rows of a stratum that cannot exist go to the host
-/// stratum, and the log says so.
+/// stratum, which is logged.
 class ChunkTensor {
  public:
   /// Allocates the strata and shares them among the ranks of the machine; the contents are undefined.

@@ -32,7 +32,7 @@ struct Options {
 /// processes of the others, within about a second.
 std::shared_ptr<comm::Backend> backend(const Options& options = {});
 
-/// Where ranks meet of which no launcher tells; a value that one rank sends to the others.
+/// The place where ranks without a launcher meet; a value that one rank sends to the others.
 struct MeetingPlace {
   std::string host;  ///< the name of the host whose process keeps the store
   std::uint16_t port = 0;
@@ -41,11 +41,12 @@ struct MeetingPlace {
 /// A new place in a store that this process opens on a free port, once, and keeps until it ends. One world
 /// can meet there.
 MeetingPlace open_meeting_place();
-/// `size` ranks that meet there, of which the one that opened it is rank 0; otherwise as backend().
+/// The backend of `size` ranks that meet there; the one that opened the place is rank 0. Otherwise as
+/// backend().
 std::shared_ptr<comm::Backend> backend_at(const MeetingPlace& place, int rank, int size,
                                           const Options& options = {});
 
-/// All ranks of whatever started this process: MPI, torch.distributed, or one rank on its own.
+/// The backend for whatever started this process: MPI, torch.distributed, or nothing (one rank on its own).
 ///
 ///     const comm::World world(torch_ranks::backend_of_launcher(&argc, &argv));
 std::shared_ptr<comm::Backend> backend_of_launcher(int* argc = nullptr, char*** argv = nullptr);

@@ -11,13 +11,13 @@ namespace strata::train {
 
 using nn::OptimizerKind;
 using nn::ScheduleKind;
-/// How the learning rate changes after the warm-up.
+/// The change of the learning rate after the warm-up.
 struct LrSchedule {
   ScheduleKind kind = ScheduleKind::constant;
   Count step_size = 1000;  ///< for `step`: updates between two changes
   double gamma = 0.1;      ///< for `step`: the factor of each change
 };
-/// How neighbors are chosen: a method of sampling, and for LABOR whether layers share their random numbers.
+/// The method of sampling, and for LABOR whether layers share their random numbers.
 enum class SamplerKind : std::uint8_t { uniform, weighted, labor, labor_dependent };
 enum class LossKind : std::uint8_t {
   cross_entropy,
@@ -33,7 +33,7 @@ enum class Precision : std::uint8_t {
   tf32,  ///< matrix products on GPUs
   bf16,  ///< activations and matrix products; see nn::ModelOptions
 };
-/// Of feature rows on their way between machines; they are f32 where they are read.
+/// Precision of feature rows on their way between machines; they are f32 where they are read.
 enum class RowPrecision : std::uint8_t { f32, bf16 };
 enum class CudaGraphs : std::uint8_t {
   automatic,  ///< if they are possible

@@ -19,7 +19,7 @@
 
 namespace strata::train {
 
-/// Where the values of a configuration came from, for the records of a run.
+/// The origin of the values of a configuration, for the records of a run.
 struct Provenance {
   static constexpr const char* kCommandLine = "command line";
   std::string command_line;  ///< empty for callers of the library
@@ -41,18 +41,18 @@ struct TrainConfig {
   nn::ModelKind model = nn::ModelKind::sage;
   /// The name of the caller's own model, for which train() gets a maker; empty: use `model`.
   std::string own_model;
-  nn::Aggregate aggregate = nn::Aggregate::mean;  ///< of sage
+  nn::Aggregate aggregate = nn::Aggregate::mean;  ///< how sage combines neighbors' rows
   std::int64_t hidden = 256;
   std::vector<int> heads = {4};  ///< of gat: of all layers, or one number per layer
   bool residual = false;         ///< of gat: residual connections
-  /// From the seeds outwards; -1: all neighbors. The model has one layer per fanout.
+  /// Fanouts from the seeds outwards; -1: all neighbors. The model has one layer per fanout.
   std::vector<int> fanouts = {15, 10, 5};
   SamplerKind sampler = SamplerKind::uniform;
-  /// Training sees the edges among training nodes only; evaluation and predictions see all.
+  /// Training sees only the edges among training nodes; evaluation and predictions see all.
   bool inductive = false;
   bool replace = false;  ///< uniform and weighted: with replacement
   using Compute = comm::TopologyOptions::Compute;
-  /// Where the batches of a GPU are sampled. Automatic: where it is faster.
+  /// The device that samples the batches of a GPU. Automatic: the faster one.
   Compute sampler_device = Compute::automatic;
   double dropout = 0.5;
   double input_dropout = 0.0;
@@ -124,7 +124,7 @@ struct TrainConfig {
 /// it.
 void validate(const TrainConfig& config);
 
-/// What a run with this config requests, as far as it is known before the graph and the model are there: a
+/// The routes that a run with this config requests, as far as known before the graph and the model exist: a
 /// user's model may not tolerate padding.
 batches::RouteRequest route_request(const TrainConfig& config);
 

@@ -6,8 +6,8 @@
 
 namespace strata::train {
 
-/// What a user whose run failed may call: "strata-doctor may tell more: mpirun -n 4 strata-doctor --graph
-/// parts", as the run of so many ranks was started. `graph` may be empty.
+/// Advice for the user of a failed run, with the launcher and the number of ranks of that run: "strata-doctor
+/// may find more: mpirun -n 4 strata-doctor --graph parts". `graph` may be empty.
 std::string doctor_advice(int ranks, const graph::Source& graph);
 
 }  // namespace strata::train

@@ -40,13 +40,13 @@ struct EvaluationContext {
   const Task* task = nullptr;
   ThreadPool* pool = nullptr;
   std::uint64_t seed = 0;
-  /// How training samples. Sampled evaluation chooses in the same way. If training chooses by weight, exact
+  /// The sampling of training; sampled evaluation does the same. If training chooses by weight, exact
   /// evaluation weighs neighbors in the layers whose fanout is not -1, or in all layers if there are no
   /// fanouts.
   sampling::SamplerOptions sampler = {};
   std::function<void()> alive;  ///< called after every piece of work, for watchdogs
   std::function<bool()> stop_requested = [] { return false; };  ///< for this rank; called between chunks
-  /// Exact evaluation: bytes that a chunk of nodes may take; 0: depends on the device.
+  /// Bytes that a chunk of nodes may take in exact evaluation; 0: depends on the device.
   Count chunk_bytes = 0;
   Count host_bytes = 0;  ///< exact evaluation: bytes that a machine's layers may take; 0: what is free
   /// Exact evaluation: if the scores need at most this share of all nodes, a layer is applied only to the

@@ -14,7 +14,7 @@ namespace strata::train {
 
 enum class NodeSplit : std::uint8_t { all, train, valid, test };
 
-/// What a trained model is used for.
+/// The use of a trained model.
 struct InferenceRequest {
   std::string run;     ///< folder of the run, or a model file
   std::string logits;  ///< .npy or .csv file for logits; empty: scores only
@@ -22,7 +22,7 @@ struct InferenceRequest {
   NodeSplit split = NodeSplit::all;
 };
 
-/// What of a run's configuration makes its model; all else has its default.
+/// The part of a run's configuration that makes its model; all else has its default.
 TrainConfig inference_config(const TrainConfig& run);
 
 struct InferenceResult {

@@ -22,7 +22,7 @@ struct Option {
   bool takes_value = true;
   bool value_is_optional = false;
   bool is_common = false;  ///< shown by the short --help
-  /// A part of what is computed: a run that is resumed has the same value.
+  /// Whether it affects the result: a run that is resumed must have the same value.
   bool is_fixed = false;
   bool of_host = false;     ///< ranks may differ in it
   bool of_one_run = false;  ///< means nothing to another run; a file that records a run has it as a comment

@@ -200,7 +200,7 @@ struct Bytes {
   static Value from_file(std::string_view what, const FileValue& value);
 };
 
-/// How a number, or auto (-1), is shown.
+/// Shows a number, or auto (-1).
 struct NumberOrAuto {
   using Value = std::int64_t;
   static constexpr Value kAutomatic = -1;

@@ -8,7 +8,7 @@
 
 namespace strata::train {
 
-/// What strata-plan is asked for.
+/// The request to strata-plan.
 struct PlanRequest {
   /// --cluster: "machines=16,gpus=8,link=400Gbit/s,..."; empty: the machines of this run.
   std::string cluster;
@@ -21,14 +21,14 @@ struct RunPlan {
   std::string record;  ///< one line of JSON
 };
 
-/// What MPI was measured to do between the machines at hand.
+/// The measured speed of MPI between the machines at hand.
 struct MeasuredLink {
   double bytes_per_second = 0;  ///< that the slowest machine sends
   double latency_seconds = 0;   ///< of a message
 };
 
-/// What a run with this configuration would need and how fast it would be: memory per GPU and host, where
-/// rows would lie, the expected step and what limits it. `cluster` is PlanRequest::cluster. Nothing is loaded
+/// Predicts what a run with this configuration needs and how fast it is: memory per GPU and host, the places
+/// of rows, the expected step and what limits it. `cluster` is PlanRequest::cluster. Nothing is loaded
 /// as a whole and nothing is trained. Throws InputError as validate(), for a malformed cluster, and for
 /// graphs without parts. Without a `cluster`, `link` counts where ranks compute on CPUs, instead of a
 /// default; GPUs may have other links. Collective; the first rank works, and the texts are empty elsewhere.

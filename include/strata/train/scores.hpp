@@ -8,7 +8,7 @@
 
 namespace strata::train {
 
-/// One number that says how good a model is.
+/// One number that measures how good a model is.
 struct Score {
   std::string name;        ///< in records: "macro_f1"
   std::string title = {};  ///< in tables: "macro F1"
@@ -24,7 +24,7 @@ struct Scores {
   double loss = 0;  ///< the mean
   std::vector<Score> values = {};
 
-  /// NaN for a name that is not among them.
+  /// The value of a score; NaN for a name that is not among them.
   double of(std::string_view name) const;
   /// Whether the model with these validation scores replaces the one with `best`, because this score is
   /// better. NaN loses to every number and beats nothing. Without validation nodes the latest model is the

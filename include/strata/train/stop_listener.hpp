@@ -16,7 +16,7 @@ namespace strata::train {
 class StopListener {
  public:
   StopListener();
-  /// Takes no signals: a program that has handlers of its own calls request().
+  /// Selects a listener without signals: a program that has handlers of its own calls request().
   struct ByHand {};
   explicit StopListener(ByHand);
   ~StopListener();  ///< ends the thread; the signals stay blocked

@@ -19,7 +19,7 @@ namespace strata::train {
 
 struct TrainConfig;
 
-/// What a step minimizes: the sum of the seeds' losses, divided by the number of seeds of all ranks.
+/// The function that a step minimizes: the sum of the seeds' losses, divided by the seeds of all ranks.
 class Loss {
  public:
   virtual ~Loss() = default;
@@ -36,7 +36,7 @@ class Loss {
                             const at::Tensor& total) const = 0;
 };
 
-/// What ScoreBoard::finish() needs to add up the scores of all ranks.
+/// Resources for ScoreBoard::finish() to add up the scores of all ranks.
 struct ScoreWork {
   const comm::Communicator* communicator = nullptr;
   ThreadPool* pool = nullptr;
@@ -53,19 +53,19 @@ class ScoreBoard {
   /// The scores over all ranks. Call it only once, because it consumes the predictions. Collective; the
   /// result is the same on all ranks.
   virtual Scores finish(const ScoreWork& work) = 0;
-  /// What else there is to say of these predictions, as a JSON object for metrics.jsonl; empty: nothing.
-  /// After finish().
+  /// Further facts about these predictions, as a JSON object for metrics.jsonl; empty: none. Call it
+  /// after finish().
   virtual std::string details() const { return {}; }
 };
 
-/// What a graph has for a task to learn from.
+/// The data of a graph that a task can learn from.
 struct TaskInput {
   std::string graph;  ///< as the user named it
   Count num_classes = 0, num_train = 0, num_valid = 0;
   bool multi_label = false;
 };
 
-/// What a run learns: where the targets of its seeds come from, how wide a model's output is, what a step
+/// The goal of a run: where the targets of its seeds come from, how wide a model's output is, what a step
 /// minimizes and what a model is scored by. Derive from it for a task of your own, and give it to train().
 /// All calls give the same on every rank.
 class Task {
@@ -87,8 +87,8 @@ class Task {
   virtual std::string metric() const = 0;
 };
 
-/// The class of a node, or its set of classes: what a graph's labels say. The config, which outlives it,
-/// names the loss and the metric; the scores are accuracy, macro_f1 and roc_auc.
+/// The task of predicting a node's class, or set of classes, from a graph's labels. The config, which
+/// outlives it, names the loss and the metric; the scores are accuracy, macro_f1 and roc_auc.
 std::unique_ptr<Task> make_node_classes(const TrainConfig& config);
 
 }  // namespace strata::train

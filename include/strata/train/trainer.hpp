@@ -31,7 +31,7 @@ using ModelFactory = std::function<std::shared_ptr<nn::BlockModel>(const nn::Mod
 /// config.own_model names. The latter derives from nn::BlockModel and has f32 parameters; every rank must
 /// make it with the same weights (by options.seed). Its buffers may differ between ranks during training.
 /// Before each evaluation and checkpoint, floating-point buffers become the mean over the ranks, and others
-/// become those of the first rank. `task` says what is learned; null: make_node_classes().
+/// become those of the first rank. `task` is what is learned; null: make_node_classes().
 TrainResult train(const TrainConfig& config, const comm::World& world, StopListener& stop,
                   const ModelFactory& make_model = nn::make_model, const Task* task = nullptr);
 

@@ -13,7 +13,7 @@ namespace strata {
 
 /// Work on a thread of its own, for a caller that looks after something else meanwhile, such as signals.
 /// Nobody has to wait for it: if the caller leaves, the work goes on and its result is dropped. What the work
-/// uses must therefore belong to it. Signals reach other threads only, so that they interrupt no read or
+/// uses must therefore belong to it. Signals reach only other threads, so that they interrupt no read or
 /// write.
 template <typename Result>
 class Background {
@@ -28,7 +28,7 @@ class Background {
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
 
-  /// Whether the work has ended by then.
+  /// Waits for at most `patience`; returns whether the work has ended.
   bool wait_for(std::chrono::milliseconds patience) const {
     return result_.wait_for(patience) == std::future_status::ready;
   }

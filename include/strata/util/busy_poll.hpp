@@ -5,8 +5,8 @@
 
 namespace strata {
 
-/// Looks again and again, without sleeping, whether `done()`; returns whether it was before `time` had
-/// passed. For what is expected sooner than a sleeping thread wakes up, which takes 10 to 60 us.
+/// Polls `done()` without sleeping; returns whether it was true before `time` had passed. Use it for what is
+/// expected sooner than a sleeping thread wakes up, which takes 10 to 60 us.
 template <typename Done>
 bool busy_poll(std::chrono::nanoseconds time, Done&& done) {
   if (done()) return true;

@@ -6,8 +6,8 @@
 
 namespace strata {
 
-/// What packed a file that begins with these bytes, 263 or all of them: "gzip", "zstd", "xz", "bzip2", "zip",
-/// "lz4", "7z", "compress" or "tar". Empty if nothing that is known did.
+/// The compression of a file that begins with these bytes, 263 or all of them: "gzip", "zstd", "xz", "bzip2",
+/// "zip", "lz4", "7z", "compress" or "tar". Empty if it is none of these.
 std::string_view compression_of(std::string_view first_bytes);
 
 /// Throws InputError with the command that unpacks such a file, if these bytes are the beginning of one.

@@ -12,8 +12,8 @@ struct WriteOptions {
   std::filesystem::path keep_old_as = {};  ///< another name in the same folder for the old file; empty: none
 };
 
-/// What to do about the errno of a file: about a full disk or quota, and about the limits of a process
-/// (`ulimit -f`, `ulimit -n`); `otherwise` about all else.
+/// The remedy for the errno of a file: for a full disk or quota, and for the limits of a process
+/// (`ulimit -f`, `ulimit -n`); `otherwise` for all else.
 std::string file_remedy(int code, const std::string& otherwise = "");
 
 /// Writes `contents` so that `path` holds either its old or its new contents, whatever happens: a temporary
@@ -41,7 +41,7 @@ std::string read_file(const std::filesystem::path& path);  ///< whole file; thro
 /// Flushes a file or a directory entry to disk. Throws IoError.
 void sync_to_disk(const std::filesystem::path& path);
 
-/// The largest number where the file system does not count its blocks, as /proc does not.
+/// Free bytes of a folder's disk; the largest number if its file system counts no blocks, as /proc does.
 std::int64_t free_disk_bytes(const std::filesystem::path& folder);
 
 }  // namespace strata

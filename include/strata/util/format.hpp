@@ -8,7 +8,7 @@
 namespace strata {
 
 std::string format_bytes(std::int64_t bytes);  ///< 1536 -> "1.5 KiB"
-/// Rounded up: parse_bytes() gives no less.
+/// The same, rounded up: parse_bytes() gives no less.
 std::string format_bytes_at_least(std::int64_t bytes);
 std::string format_count(std::int64_t count);  ///< 1234567 -> "1,234,567"
 std::string format_seconds(double seconds);    ///< 0.0123 -> "12.3 ms", 75 -> "1:15"

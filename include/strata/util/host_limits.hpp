@@ -40,9 +40,9 @@ class HostLimits {
   /// first. Shared memory (tmpfs, memfd) does, because it cannot be reclaimed.
   std::vector<FreeMemory> free_memory() const;
 
-  /// For a process that shares its limits with no other. free_bytes() is the least of free_memory(), or the
-  /// largest number if nothing limits it. cores() is the number of processors, or the CPU time of the groups
-  /// if that is less; at least 1.
+  /// These are for a process that shares its limits with no other. free_bytes() is the least of
+  /// free_memory(), or the largest number if nothing limits it. cores() is the number of processors, or the
+  /// CPU time of the groups if that is less; at least 1.
   std::int64_t free_bytes() const;
   int cores() const;
 

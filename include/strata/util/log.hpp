@@ -12,8 +12,8 @@ namespace strata {
 /// empty: none). Call once, early in main.
 void init_log(const std::string& name, LogLevel level);
 
-/// The same where the terminal, stdout included, shows less of the log than log files: only what is of the
-/// level `terminal`, too.
+/// The same, but the terminal, stdout included, shows only messages that also reach the level `terminal`; log
+/// files keep the others, too.
 void init_log(const std::string& name, LogLevel level, LogLevel terminal);
 
 }  // namespace strata

@@ -3,7 +3,7 @@
 
 namespace strata {
 
-/// Settles what every program of Strata wants of its process; call it early in main. Not for libraries within
+/// Sets what every program of Strata needs of its process; call it early in main, not in a library within
 /// somebody else's program.
 ///
 /// - A file that grows beyond `ulimit -f` is an error with a name (EFBIG), not the end of the process

@@ -12,8 +12,8 @@ namespace strata {
 
 bool shows_bars();  ///< whether progress_style() is bar
 
-/// Says on stderr that a phase of long work begins, unless progress is off: in a line, or where bars are
-/// drawn, in their place as long as there is none.
+/// Prints on stderr that a phase of long work begins, unless progress is off: as a line, or where bars are
+/// drawn, in their place until there is one.
 ///
 ///     reading ogb:arxiv ...
 void announce(const std::string& phase);
@@ -62,13 +62,13 @@ struct BarText {
 /// What a bar asks for when it draws, on the thread of advance(). What is not given is left out.
 struct BarNotes {
   std::function<std::string()> words = {};  ///< what else there is to say
-  /// Seconds until the end of longer work that the bar's is a part of, from what is done of this part;
-  /// without it the line tells when this part ends.
+  /// Seconds until the end of the longer work that contains the bar's work, from what is done of that;
+  /// without it the line shows when the bar's work ends.
   std::function<double(std::int64_t done)> seconds_left = {};
 };
 
-/// Shows how far work has come, as progress_style() says: a bar with rate and time left, or every ten seconds
-/// a line. `advance` is thread safe and cheap.
+/// Shows how far work has come, in the style of progress_style(): a bar with rate and time left, or one line
+/// every ten seconds. `advance` is thread safe and cheap.
 ///
 ///     partition  [#########.............]  41 %  1.2M nodes/s  0:03 left
 ///     epoch 2/10 [####......]  41 %  loss 0.8121  best 0.7340  82.1k seeds/s  1:03 left

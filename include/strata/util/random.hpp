@@ -113,7 +113,7 @@ struct Deck {
 };
 
 /// A keyed permutation of [0, size): a Deck if it is small, else a Feistel network, as balanced as possible,
-/// on the bits of size - 1. The network is walked along its cycle until it lands inside the range (Black and
+/// on the bits of size - 1. The network is walked along its cycle until it is inside the range (Black and
 /// Rogaway, "Ciphers with arbitrary finite domains", 2002).
 ///
 /// It holds what all positions share, so that a node's picks compute it once. Every position is computed on

@@ -33,10 +33,10 @@ struct RowCode {
 
   Kind kind = Kind::none;
   Count cols = 0;
-  /// Of vq: [num_groups(), kEntries, kGroupCols]; zeros beyond `cols`.
+  /// Codebooks of vq: [num_groups(), kEntries, kGroupCols]; zeros beyond `cols`.
   std::shared_ptr<const std::vector<float>> codebooks = {};
 
-  /// Whether rows are stored so. Otherwise they are elements of a DType, and nothing below may be called.
+  /// Whether rows have a code. Otherwise they are elements of a DType, and nothing below may be called.
   explicit operator bool() const { return kind != Kind::none; }
   bool is_scaled() const { return kind == Kind::i8 || kind == Kind::i4; }
   Count num_groups() const { return (cols + kGroupCols - 1) / kGroupCols; }

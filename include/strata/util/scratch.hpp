@@ -12,27 +12,27 @@
 
 namespace strata {
 
-/// A folder for data that memory has no room for, and a limit on how much of it is resident at a time.
+/// A folder for data that does not fit in memory, and a limit on how much of it is resident at a time.
 ///
 /// The data lies in files without names, so nothing is left behind however the process ends. Arrays of it are
-/// mapped, and the system brings in what is touched. trim(), called between pieces of work, lets go of the
+/// mapped, and the system brings in what is touched. trim(), called between pieces of work, releases the
 /// resident pages of all scratch arrays and of all other files that are mapped for reading, such as input
 /// arrays, when they exceed the limit. Nothing is lost by that: pages come back when they are touched.
 class ScratchStore {
  public:
-  /// `room_bytes` is what work may take besides memory that grows with the number of nodes: resident pages
-  /// of files, buffers and small graphs.
-  ScratchStore(std::filesystem::path folder, std::int64_t room_bytes);
+  /// `capacity_bytes` is what work may take besides memory that grows with the number of nodes: resident
+  /// pages of files, buffers and small graphs.
+  ScratchStore(std::filesystem::path folder, std::int64_t capacity_bytes);
   ~ScratchStore();
   ScratchStore(const ScratchStore&) = delete;
   ScratchStore& operator=(const ScratchStore&) = delete;
 
-  /// Sets the room anew, when more is known of what else takes memory.
-  void set_room(std::int64_t bytes) { room_bytes_ = bytes; }
-  std::int64_t room() const { return room_bytes_; }
-  std::int64_t resident_limit() const { return room_bytes_ / 4; }  ///< of the pages of files
-  std::int64_t buffer_limit() const { return room_bytes_ / 4; }    ///< of the buffers of one phase
-  std::int64_t array_limit() const { return room_bytes_ / 8; }     ///< of data that is kept in memory
+  /// Sets the capacity anew, when more is known of what else takes memory.
+  void set_capacity(std::int64_t bytes) { capacity_bytes_ = bytes; }
+  std::int64_t capacity() const { return capacity_bytes_; }
+  std::int64_t resident_limit() const { return capacity_bytes_ / 4; }  ///< of the pages of files
+  std::int64_t buffer_limit() const { return capacity_bytes_ / 4; }    ///< of the buffers of one phase
+  std::int64_t array_limit() const { return capacity_bytes_ / 8; }     ///< of data that is kept in memory
 
   /// Any thread may call it, also while others read and write the arrays.
   void trim();
@@ -44,7 +44,7 @@ class ScratchStore {
   struct Place {
     int descriptor = -1;
     Count offset = 0;
-    /// At least `least` bytes, and as many of `most` as there are. Returns how many. Throws IoError.
+    /// Reads at least `least` bytes, and as many of `most` as there are; returns how many. Throws IoError.
     std::size_t read(Count at, std::size_t least, std::size_t most, void* out) const;
   };
   /// REQUIRES: `address` lies in an array of this store, which lives longer than the result.
@@ -64,18 +64,18 @@ class ScratchStore {
   std::int64_t resident_bytes_of_files() const;
 
   std::filesystem::path folder_;
-  std::int64_t room_bytes_;
+  std::int64_t capacity_bytes_;
   int statm_ = -1;
   std::int64_t at_start_ = 0;  // resident: the program itself
   std::mutex mutex_;
   std::vector<Range> ranges_;
 };
 
-/// Lets go of pages now and then during accesses to mapped files that are far from each other. Does nothing
+/// Releases pages now and then during accesses to mapped files that are far from each other. Does nothing
 /// without a store.
-class Breather {
+class PageReleaser {
  public:
-  explicit Breather(ScratchStore* store) : store_(store) {}
+  explicit PageReleaser(ScratchStore* store) : store_(store) {}
   /// Call it for each access, which may bring in as much as 2 MiB: the system maps large pages as a whole.
   void step() {
     constexpr int kSteps = 4;
@@ -138,8 +138,8 @@ class ScratchArray {
   std::shared_ptr<std::byte> bytes_;
 };
 
-/// Reads runs of an array that are far from each other: of a scratch array without mapping its pages, of one
-/// in memory in place. Runs that follow each other closely are read together. A view with a buffer, for one
+/// Reads runs of an array that are far from each other: a scratch array without mapping its pages, one in
+/// memory in place. Runs that follow each other closely are read together. A view with a buffer, for one
 /// thread.
 template <typename T>
 class FarReader {
@@ -147,7 +147,7 @@ class FarReader {
   /// `store` is null if the array lies in memory. `array` may be null, if nothing is read.
   FarReader(ScratchStore* store, const T* array)
       : FarReader(array, store == nullptr || array == nullptr ? ScratchStore::Place{} : store->find(array)) {}
-  /// Of an array at `place`; in memory if that has no descriptor.
+  /// Reads an array at `place`; it is in memory if `place` has no descriptor.
   FarReader(const T* array, ScratchStore::Place place) : array_(array), file_(place) {}
 
   /// Valid until the next call.
@@ -178,8 +178,8 @@ class FarReader {
   std::vector<T> buffer_;
 };
 
-/// Reads pieces of a table that are far from each other, without mapping its pages: of a scratch array, or of
-/// an input that is mapped for reading only. A table in memory is read in place. For one thread.
+/// Reads pieces of a table that are far from each other, without mapping its pages: a scratch array, or an
+/// input that is mapped only for reading. A table in memory is read in place. For one thread.
 class FarTable {
  public:
   /// `store` is null if the table is read in place. Throws IoError if the file of an input is gone.

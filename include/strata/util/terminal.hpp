@@ -7,14 +7,14 @@
 
 #include "strata/util/enum_names.hpp"
 
-/// What the terminal shows, and the file that keeps it.
+/// Output on the terminal, and the file that keeps it.
 namespace strata {
 
 /// How work is shown while it lasts.
 enum class ProgressStyle : std::uint8_t {
   automatic,  ///< bar on a terminal, else lines
   bar,
-  lines,  ///< a line every ten seconds
+  lines,  ///< one line every ten seconds
   off,
 };
 
@@ -40,11 +40,11 @@ bool wants_color();
 /// The columns of the terminal of stdout, else of COLUMNS, else `otherwise`.
 int terminal_columns(int otherwise);
 
-/// Prints a text as it is on stdout, and appends it to the log files. Does nothing where the log level leaves
-/// out what is for information.
-void tell(std::string_view text);
+/// Prints a text as it is on stdout, and appends it to the log files. Does nothing if the log level leaves
+/// out information.
+void print(std::string_view text);
 
-/// Appends every line of the log, and what tell() prints, to a file until it is destroyed. An owner.
+/// Appends every line of the log, and what print() writes, to a file until it is destroyed. An owner.
 class LogFile {
  public:
   explicit LogFile(const std::string& path);  ///< throws IoError

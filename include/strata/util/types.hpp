@@ -11,7 +11,7 @@ using NodeId = std::int64_t;  ///< global or original node id; 64-bit in files a
 using EdgeId = std::int64_t;  ///< position of an edge in the input
 using Count = std::int64_t;   ///< counts and offsets are 64-bit everywhere
 
-/// An index or a count as containers take it: `degrees[at(node)]`.
+/// Converts an index or a count to the type that containers take: `degrees[at(node)]`.
 constexpr std::size_t at(Count index) { return static_cast<std::size_t>(index); }
 
 /// Element types of tensors and files.

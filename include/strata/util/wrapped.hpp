@@ -5,8 +5,8 @@
 
 namespace strata {
 
-/// Words of a text, in lines of at most `columns` columns that begin with `indent` blanks, the first of them
-/// after what stands there already. Ends with a newline.
+/// Wraps a text into lines of at most `columns` columns that begin with `indent` blanks, except the first,
+/// which follows what stands there already. Ends with a newline.
 std::string wrapped(std::string_view text, int indent, int columns);
 
 }  // namespace strata

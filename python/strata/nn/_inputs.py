@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What layers are given: checked, and refused where a layer cannot do it."""
+"""Inputs of layers: checked, and refused where a layer does not support them."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def reset_glorot(weight: Tensor) -> None:
 
 
 def reset_module(module: torch.nn.Module) -> None:
-    """Of a module, or of the modules that it is made of."""
+    """Resets a module, or the modules that it is made of."""
     if callable(reset := getattr(module, "reset_parameters", None)):
         reset()
         return

@@ -19,7 +19,7 @@ Made = TypeVar("Made")
 
 
 def _made_normally(make: Callable[[], Made]) -> Made:
-    """What is kept must serve training, too, also if evaluation asks for it first."""
+    """Makes a kept value so that it serves training, too, even if evaluation asks for it first."""
     if torch.compiler.is_compiling():
         return make()
     with torch.inference_mode(False), torch.no_grad():
@@ -52,7 +52,7 @@ class EdgeLists:
 
     @classmethod
     def of_edge_index(cls, edge_index: Tensor, num_src: int, num_dst: int) -> EdgeLists:
-        """Of int64 [2, E]: sources and destinations, in any order."""
+        """Edges of int64 [2, E]: sources and destinations, in any order."""
         if not isinstance(edge_index, Tensor) or edge_index.layout != torch.strided:
             kind = f"a {edge_index.layout} tensor" if isinstance(edge_index, Tensor) else type(edge_index).__name__
             raise InputError(f"edge_index is {kind}", "Give a tensor of int64 [2, E], a strata.Block, or an EdgeLists.")
@@ -64,7 +64,7 @@ class EdgeLists:
 
     @classmethod
     def of_block(cls, block: Block) -> EdgeLists:
-        """Of a block, whose lists they share."""
+        """Edges of a block, which share its lists."""
         lists = cls(block.num_src, block.num_dst, block.indptr, block.indices)
         lists._out_lists = block.transposed
         return lists
@@ -86,7 +86,7 @@ class EdgeLists:
         return self._out_lists or self.transposed()[:2]
 
     def once(self, name: str, make: Callable[[], Made]) -> Made:
-        """What `make` gives, which is kept by its name as long as the lists are."""
+        """Returns what `make` gives, and keeps it by its name as long as the lists."""
         if name not in self._kept:
             self._kept[name] = _made_normally(make)
         kept: Made = self._kept[name]
@@ -102,7 +102,7 @@ class EdgeLists:
         return made
 
     def loops(self) -> Tensor:
-        """Which edges go from a node to itself, bool [E]: source and destination have the same number."""
+        """The edges from a node to itself, bool [E]: source and destination have the same number."""
         nodes = torch.arange(self.num_dst, device=self.indptr.device, dtype=torch.int32)
         return self.indices == torch.repeat_interleave(nodes, self.indptr.diff(), output_size=self.num_edges)
 

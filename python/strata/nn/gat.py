@@ -183,5 +183,5 @@ class GATConv(torch.nn.Module):
         return key, torch.arange(max(lists.num_src, lists.num_dst), device=device)
 
     def extra_repr(self) -> str:
-        """What stands in brackets where the layer is printed."""
+        """The text in brackets where the layer is printed."""
         return f"{self.in_channels}, {self.out_channels}, heads={self.heads}"

@@ -25,14 +25,14 @@ class _Scales(NamedTuple):
 
 
 def _inverse_roots(degrees: Tensor, lists: EdgeLists, of_others: float) -> Tensor:
-    """degree^-1/2 of all sources, of which only the destinations' degrees are known; 0 where a degree is 0."""
+    """degree^-1/2 of all sources, where only the destinations' degrees are known; 0 where a degree is 0."""
     padded = torch.nn.functional.pad(degrees, (0, lists.num_src - lists.num_dst), value=of_others)
     roots = padded.pow(-0.5)
     return roots.masked_fill(roots == torch.inf, 0.0)
 
 
 def _counts_by_list(which: Tensor, lists: EdgeLists) -> Tensor:
-    """How many of each destination's edges are marked, float32 [num_dst]."""
+    """The number of marked edges of each destination, float32 [num_dst]."""
     before = torch.nn.functional.pad(which.cumsum(0), (1, 0))
     return before[lists.indptr].diff().float()
 
@@ -159,7 +159,7 @@ class GCNConv(torch.nn.Module):
         return _Scales(edge=weights, row=row, col=roots, own=loops * row * row)
 
     def _sums(self, lists: EdgeLists, weights: Tensor | None) -> Tensor:
-        """Of the in-edges' weights, without those of loops where they are replaced; float32 [num_dst]."""
+        """Sums of the in-edges' weights, without those of loops where they are replaced; float32 [num_dst]."""
         if weights is None:
             return lists.counts()
         ones = torch.ones(lists.num_src, 1, device=weights.device)
@@ -167,5 +167,5 @@ class GCNConv(torch.nn.Module):
         return sums.squeeze(1)
 
     def extra_repr(self) -> str:
-        """What stands in brackets where the layer is printed."""
+        """The text in brackets where the layer is printed."""
         return f"{self.in_channels}, {self.out_channels}"

@@ -52,7 +52,7 @@ def _stream(tensor: Tensor) -> int:
 
 
 def _array(tensor: Tensor) -> Tensor:
-    """What DLPack can export."""
+    """The tensor in a form that DLPack can export."""
     return tensor.detach().contiguous()
 
 

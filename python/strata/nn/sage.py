@@ -127,5 +127,5 @@ class SAGEConv(torch.nn.Module):
         return sum_of_neighbors(x, lists, self._row_scale(lists))
 
     def extra_repr(self) -> str:
-        """What stands in brackets where the layer is printed."""
+        """The text in brackets where the layer is printed."""
         return f"{self.in_channels}, {self.out_channels}, aggr={self.aggr}"

@@ -8,51 +8,56 @@
 #include "strata/cuda/copy.hpp"
 
 namespace strata::batches {
-BatchCopier::BatchCopier(std::shared_ptr<Graph> graph, NodeLoaderOptions::Form form)
+
+BatchCopier::BatchCopier(std::shared_ptr<Graph> graph, NodeLoaderOptions::Form form, bool has_labels)
     : graph_(std::move(graph)),
       form_(form),
       edge_ids_(graph_->stored().host_view().edge_ids.size > 0),
+      has_labels_(has_labels),
       label_sets_(graph_->manifest().multi_label),
       memory_(graph_->runtime().device()) {}
 
-std::shared_ptr<BatchPiece> BatchCopier::copy(const Source& source, NodeBatch& batch,
+std::shared_ptr<BatchPiece> BatchCopier::copy(const LoadedBatch& from, NodeBatch& batch,
                                               const cuda::Stream& stream) {
+  batch.key = from.key;
+  batch.step_in_epoch = from.step_in_epoch;
+  batch.num_global_seeds = from.num_global_seeds;
+  batch.device = graph_->runtime().device();
+  batch.num_classes = graph_->manifest().num_classes;
   const std::shared_ptr<BatchPiece> piece = memory_.take(stream);
   Carver sizes;
-  lay_out(source, sizes, batch);
+  lay_out(from, sizes, batch);
   // Arrays without elements are there, too: a batch without seeds goes into layers and losses.
   const auto bytes = std::max<Count>(1, static_cast<Count>(sizes.bytes()));
   Carver arrays(piece->arrays.reserve(cuda::memory_on(batch.device), bytes, "a batch", batch.device));
-  const Made made = lay_out(source, arrays, batch);
+  const Made made = lay_out(from, arrays, batch);
   copy_arrays(arrays.copies(), stream);
-  make(source, made, batch, stream);
+  make(from, made, batch, stream);
   batch.memory = piece;
   return piece;
 }
 
 /// Gives the batch its arrays.
-BatchCopier::Made BatchCopier::lay_out(const Source& source, Carver& arrays, NodeBatch& batch) const {
-  const sampling::MiniBatch& sample = source.sample;
+BatchCopier::Made BatchCopier::lay_out(const LoadedBatch& from, Carver& arrays, NodeBatch& batch) const {
+  const sampling::MiniBatch& sample = from.sample;
   const sampling::Block& input = sample.blocks.front();
   const NodeId* const nodes = arrays.take_copy(input.src_nodes, input.num_src);
   const NodeId* const original_ids = arrays.take_copy(input.src_original_ids, input.num_src);
   batch.sample = {.blocks = {}, .num_seeds = sample.num_seeds, .can_be_padded = false};
-  for (const sampling::Block& from : sample.blocks) {
+  for (const sampling::Block& block : sample.blocks) {
     sampling::Block& to = batch.sample.blocks.emplace_back();
     to = {.device = batch.device,
-          .num_dst = from.num_dst,
-          .num_src = from.num_src,
-          .num_edges = from.num_edges,
+          .num_dst = block.num_dst,
+          .num_src = block.num_src,
+          .num_edges = block.num_edges,
           .src_nodes = nodes,
           .src_original_ids = original_ids};
-    if (!merges()) lay_out_lists(from, arrays, to);
+    if (!merges()) lay_out_lists(block, arrays, to);
   }
   Made made;
-  if (std::ssize(source.seed_places) == sample.num_seeds)
-    made.input_ids = arrays.take<Count>(sample.num_seeds);
-  if (source.has_labels && !label_sets_) made.labels = arrays.take<std::int64_t>(sample.num_seeds);
-  if (source.has_labels && label_sets_)
-    made.label_sets = arrays.take<float>(sample.num_seeds * batch.num_classes);
+  if (std::ssize(from.seed_places) == sample.num_seeds) made.input_ids = arrays.take<Count>(sample.num_seeds);
+  if (has_labels_ && !label_sets_) made.labels = arrays.take<std::int64_t>(sample.num_seeds);
+  if (has_labels_ && label_sets_) made.label_sets = arrays.take<float>(sample.num_seeds * batch.num_classes);
   if (merges()) made.edge_index = arrays.take<std::int64_t>(2 * sample.num_edges());
   if (merges() && edge_ids_) lay_out_edge_ids(sample, arrays, batch);
   batch.input_ids = made.input_ids;
@@ -82,16 +87,16 @@ void BatchCopier::lay_out_edge_ids(const sampling::MiniBatch& sample, Carver& ar
   }
 }
 
-void BatchCopier::make(const Source& source, const Made& made, const NodeBatch& batch,
+void BatchCopier::make(const LoadedBatch& from, const Made& made, const NodeBatch& batch,
                        const cuda::Stream& stream) {
-  cuda::copy_async(made.input_ids, source.seed_places.data(), source.seed_places.size_bytes(), stream);
-  const PackedLabels labels{source.labels, batch.num_seeds()};
+  cuda::copy_async(made.input_ids, from.seed_places.data(), from.seed_places.size_bytes(), stream);
+  const PackedLabels labels{from.targets, batch.num_seeds()};
   if (made.labels != nullptr && batch.num_seeds() > 0) widen_labels(labels, made.labels, stream);
   if (made.label_sets != nullptr && batch.num_seeds() > 0)
     expand_label_sets(labels, batch.num_classes, made.label_sets, stream);
   if (made.edge_index == nullptr) return;
   std::int64_t* sources = made.edge_index;
-  for (auto block = source.sample.blocks.rbegin(); block != source.sample.blocks.rend(); ++block) {
+  for (auto block = from.sample.blocks.rbegin(); block != from.sample.blocks.rend(); ++block) {
     expand_edges(*block, {.sources = sources, .destinations = sources + batch.num_edges()}, stream,
                  graph_->runtime().caller_pool());
     sources += block->num_edges;

@@ -1,35 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <memory>
-#include <span>
 
 #include "loader/array_copies.hpp"
 #include "loader/batch_memory.hpp"
 #include "strata/batches/batch.hpp"
 #include "strata/batches/graph.hpp"
 #include "strata/batches/node_loader.hpp"
+#include "strata/batches/pipeline.hpp"
 #include "strata/cuda/stream.hpp"
-#include "strata/sampling/block.hpp"
 
 namespace strata::batches {
 
 /// Copies sampled batches out of their samplers' memory into memory of their own. One thread calls it.
 class BatchCopier {
  public:
-  BatchCopier(std::shared_ptr<Graph> graph, NodeLoaderOptions::Form form);
+  BatchCopier(std::shared_ptr<Graph> graph, NodeLoaderOptions::Form form, bool has_labels);
 
   bool copies_edge_ids() const { return edge_ids_; }  ///< where the graph has them
   const BatchMemory& memory() const { return memory_; }
 
-  struct Source {
-    const sampling::MiniBatch& sample;
-    const std::int32_t* labels = nullptr;     ///< of the seeds, as LoadedBatch::labels
-    std::span<const Count> seed_places = {};  ///< as LoadedBatch::seed_places; empty: not known
-    bool has_labels = false;
-  };
-  /// Fills `batch`, whose device and number of classes are set, with copies; at once on the cpu, else on
-  /// `stream`. The memory is the batch's.
-  std::shared_ptr<BatchPiece> copy(const Source& source, NodeBatch& batch, const cuda::Stream& stream);
+  /// Fills `batch` with copies, except for features; at once on the cpu, else on `stream`. The memory is the
+  /// batch's.
+  std::shared_ptr<BatchPiece> copy(const LoadedBatch& from, NodeBatch& batch, const cuda::Stream& stream);
 
  private:
   bool merges() const { return form_ == NodeLoaderOptions::Form::merged; }
@@ -40,14 +33,14 @@ class BatchCopier {
     float* label_sets = nullptr;
     std::int64_t* edge_index = nullptr;
   };
-  Made lay_out(const Source& source, Carver& arrays, NodeBatch& batch) const;
+  Made lay_out(const LoadedBatch& from, Carver& arrays, NodeBatch& batch) const;
   void lay_out_lists(const sampling::Block& from, Carver& arrays, sampling::Block& to) const;
   void lay_out_edge_ids(const sampling::MiniBatch& sample, Carver& arrays, NodeBatch& batch) const;
-  void make(const Source& source, const Made& made, const NodeBatch& batch, const cuda::Stream& stream);
+  void make(const LoadedBatch& from, const Made& made, const NodeBatch& batch, const cuda::Stream& stream);
 
   std::shared_ptr<Graph> graph_;
   NodeLoaderOptions::Form form_;
-  bool edge_ids_, label_sets_;
+  bool edge_ids_, has_labels_, label_sets_;
   BatchMemory memory_;
 };
 

@@ -39,7 +39,7 @@ struct NeighborSampler::State {
   State(std::shared_ptr<Graph> g, const sampling::SamplerOptions& o)
       : graph(std::move(g)),
         options(o),
-        copier(graph, NodeLoaderOptions::Form::blocks),
+        copier(graph, NodeLoaderOptions::Form::blocks, false),
         copied(graph->runtime().device()) {
     check_structure_is_here(*graph);
     options.edge_ids = copier.copies_edge_ids();
@@ -69,14 +69,13 @@ struct NeighborSampler::State {
     graph->stored();  // throws if it was closed
     stream.wait(copied);
     make_room(std::ssize(nodes));
-    const sampling::MiniBatch sample = sampler->sample(nodes, key, 0, stream);
+    LoadedBatch sampled;
+    sampled.key = key;
+    sampled.sample = sampler->sample(nodes, key, 0, stream);
+    sampled.num_global_seeds = sampled.sample.num_seeds;
     auto batch = std::make_shared<NodeBatch>();
-    batch->key = key;
-    batch->num_global_seeds = sample.num_seeds;
-    batch->device = graph->runtime().device();
     batch->loss_scale = 1;
-    batch->num_classes = graph->manifest().num_classes;
-    copier.copy({sample}, *batch, stream);
+    copier.copy(sampled, *batch, stream);
     copied.record(stream);
     return batch;
   }

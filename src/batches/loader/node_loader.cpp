@@ -73,7 +73,6 @@ struct NodeLoader::State : GraphReader {
   NodeLoaderOptions options;
   const graph::Manifest& manifest;
   BatchCopier copier;
-  bool has_labels;
   std::unique_ptr<Solo> solo;  // with nodes of the rank's own
   /// Of this loader's epochs, which other loaders of other threads may begin at the same time.
   std::optional<comm::Communicator> epochs;
@@ -87,8 +86,7 @@ struct NodeLoader::State : GraphReader {
       : graph(std::move(g)),
         options(o),
         manifest(graph->manifest()),
-        copier(graph, options.form),
-        has_labels(options.labels && manifest.has_labels) {
+        copier(graph, options.form, has_labels()) {
     if (options.own_nodes) {
       check_one_machine(graph->runtime().topology().num_machines());
       solo = std::make_unique<Solo>(graph->runtime());
@@ -158,13 +156,15 @@ struct NodeLoader::State : GraphReader {
             .seed = options.seed,
             .overlap = options.overlap,
             .gather = has_features(options, manifest),
-            .targets = has_labels ? labels_of(graph->stored()) : SeedTargets{}};
+            .targets = has_labels() ? labels_of(graph->stored()) : SeedTargets{}};
   }
 
   std::vector<Count> nodes_of_rank(Count mine) const {
     if (options.deals) return {};
     return counts_of_ranks(ranks(), mine);
   }
+
+  bool has_labels() const { return options.labels && manifest.has_labels; }
 
   void begin(std::uint32_t epoch) {
     check_epoch(epochs ? *epochs : ranks(), epoch);
@@ -191,12 +191,9 @@ struct NodeLoader::State : GraphReader {
     ++steps_taken;
     const cuda::DeviceGuard guard(graph->runtime().device());
     auto batch = std::make_shared<NodeBatch>();
-    set_facts(*loaded, *batch);
-    const std::shared_ptr<BatchPiece> piece = copier.copy({.sample = loaded->sample,
-                                                           .labels = loaded->targets,
-                                                           .seed_places = loaded->seed_places,
-                                                           .has_labels = has_labels},
-                                                          *batch, stream);
+    batch->loss_scale = loss_scale_of(*loaded);
+    if (has_features(options, manifest)) batch->feature_cols = manifest.feature_cols;
+    const std::shared_ptr<BatchPiece> piece = copier.copy(*loaded, *batch, stream);
     if (loaded->features != nullptr) {
       pipeline->exchange_features(*loaded, piece->features);
       batch->features = loaded->features;
@@ -207,18 +204,11 @@ struct NodeLoader::State : GraphReader {
     return batch;
   }
 
-  void set_facts(const LoadedBatch& loaded, NodeBatch& batch) const {
-    const auto num_ranks = static_cast<double>(ranks().size());
-    const double share = loaded.num_global_seeds == 0 ? 0
-                                                      : static_cast<double>(loaded.sample.num_seeds) /
-                                                            static_cast<double>(loaded.num_global_seeds);
-    batch.key = loaded.key;
-    batch.step_in_epoch = loaded.step_in_epoch;
-    batch.num_global_seeds = loaded.num_global_seeds;
-    batch.device = graph->runtime().device();
-    batch.loss_scale = num_ranks * share;
-    batch.feature_cols = has_features(options, manifest) ? manifest.feature_cols : 0;
-    batch.num_classes = manifest.num_classes;
+  double loss_scale_of(const LoadedBatch& loaded) const {
+    if (loaded.num_global_seeds == 0) return 0;
+    const double share =
+        static_cast<double>(loaded.sample.num_seeds) / static_cast<double>(loaded.num_global_seeds);
+    return static_cast<double>(ranks().size()) * share;
   }
 };
 

@@ -22,36 +22,36 @@ constexpr const char* kSrunRemedy =
 
 bool is_set(const char* name) { return std::getenv(name) != nullptr; }
 
-/// What a launcher says about the number of its ranks.
-struct Told {
-  const char* variable = nullptr;  ///< null if it says nothing
+/// The number of ranks by a launcher's variable.
+struct LauncherSize {
+  const char* variable = nullptr;  ///< null if there is none
   int ranks = 0;
 };
 
-/// From the first of these variables that is set. Open MPI's comes first because its mpirun may run within a
-/// step of srun or within another MPI's mpirun, whose variables stay set.
-Told told_ranks() {
+/// Reads the first of these variables that is set. Open MPI's comes first because its mpirun may run within
+/// a step of srun or within another MPI's mpirun, and their variables stay set.
+LauncherSize launcher_size() {
   constexpr std::array kSizes{"OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "PMI_SIZE",
                               "SLURM_STEP_NUM_TASKS"};
   for (const char* name : kSizes)
     if (const char* text = std::getenv(name)) return {name, std::atoi(text)};
-  // MPICH and Intel MPI; it counts the ranks of this host only, so that 1 says nothing.
+  // MPICH and Intel MPI set it; it counts only the ranks of this host, so that 1 means nothing.
   constexpr const char* kOfHost = "MPI_LOCALNRANKS";
   const char* text = std::getenv(kOfHost);
   const int ranks = text == nullptr ? 0 : std::atoi(text);
-  return ranks > 1 ? Told{kOfHost, ranks} : Told{};
+  return ranks > 1 ? LauncherSize{kOfHost, ranks} : LauncherSize{};
 }
 
 bool started_by_mpi() {
   if (is_set("OMPI_COMM_WORLD_RANK")) return true;
   // One rank needs no MPI, which fails in a step of srun (`srun --pty bash`) if it was built without Slurm's
   // PMI. Of several ranks MPI says what is missing, while each on its own would do all the work.
-  if (const Told told = told_ranks(); told.variable != nullptr) return told.ranks > 1;
+  if (const LauncherSize found = launcher_size(); found.variable != nullptr) return found.ranks > 1;
   constexpr std::array kRanks{"PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK"};
   return std::ranges::any_of(kRanks, is_set);
 }
 
-/// Those of torch.distributed's variables that are not set.
+/// The variables of torch.distributed that are not set.
 std::vector<const char*> missing_of_torch() {
   constexpr std::array kWanted{"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"};
   std::vector<const char*> missing;
@@ -63,7 +63,7 @@ std::vector<const char*> missing_of_torch() {
 bool started_by_torch() {
   const std::vector<const char*> missing = missing_of_torch();
   if (missing.empty()) return true;
-  // Only these two say that there are ranks; the others may stay in a shell from earlier runs.
+  // Only these two mean that there are ranks; the others may stay in a shell from earlier runs.
   if (!is_set("RANK") && !is_set("WORLD_SIZE")) return false;
   throw InputError(
       fmt::format("the environment has {}, but not {}", is_set("RANK") ? "RANK" : "WORLD_SIZE",
@@ -92,17 +92,17 @@ int rank_of_launcher() {
                        "MPI_LOCALRANKID"});
 }
 
-int ranks_of_launcher() { return told_ranks().ranks; }
+int ranks_of_launcher() { return launcher_size().ranks; }
 
 void refuse_lone_rank(int ranks_of_mpi) {
-  const Told told = told_ranks();
-  if (ranks_of_mpi > 1 || told.ranks < 2) return;
-  const std::string_view variable = told.variable;
+  const LauncherSize found = launcher_size();
+  if (ranks_of_mpi > 1 || found.ranks < 2) return;
+  const std::string_view variable = found.variable;
   const bool by_srun = variable == "SLURM_STEP_NUM_TASKS";
   throw InputError(
       fmt::format(
           "{} started {} ranks ({}={}), but Open MPI sees only one: each of them would do all the work",
-          by_srun ? "srun" : "the mpirun of another MPI", told.ranks, variable, told.ranks),
+          by_srun ? "srun" : "the mpirun of another MPI", found.ranks, variable, found.ranks),
       by_srun
           ? kSrunRemedy
           : "Start the ranks with Open MPI's mpirun (`mpirun --version` says whose it is), not with that of "
@@ -110,12 +110,12 @@ void refuse_lone_rank(int ranks_of_mpi) {
 }
 
 std::string words_on_failed_start() {
-  const Told told = told_ranks();
-  const bool by_srun = !is_set("OMPI_COMM_WORLD_RANK") && is_set("SLURM_STEPID") && told.variable != nullptr;
+  const LauncherSize found = launcher_size();
+  const bool by_srun = !is_set("OMPI_COMM_WORLD_RANK") && is_set("SLURM_STEPID") && found.variable != nullptr;
   if (!by_srun || rank_of_launcher() > 0) return {};
   return fmt::format(
       "strata: srun started the ranks ({}={}), and Open MPI cannot use what it offers.\n  {}\n",
-      told.variable, told.ranks, kSrunRemedy);
+      found.variable, found.ranks, kSrunRemedy);
 }
 
 std::shared_ptr<Backend> backend_of_program(int* argc, char*** argv) {

@@ -61,8 +61,8 @@ MPI_Datatype native(Backend::Type type) {
   return MPI_DATATYPE_NULL;
 }
 
-/// Asks `done` until it is true. After the first moments the thread rests in between, so that the cores, and
-/// MPI's locks, are with threads that work.
+/// Polls `done` until it is true. After the first moments the thread sleeps in between, so that the cores and
+/// MPI's locks are free for threads that work.
 template <typename Done>
 void await(Done&& done) {
   using Clock = std::chrono::steady_clock;
@@ -280,7 +280,7 @@ std::optional<std::int64_t> MpiBackend::min_within(std::int64_t value, std::chro
   return least;
 }
 
-/// All ranks; its end is the end of MPI.
+/// The group of all ranks; its end is the end of MPI.
 class MpiWorld final : public MpiBackend {
  public:
   using MpiBackend::MpiBackend;
@@ -304,9 +304,9 @@ void require_fresh_mpi(const Member& self) {
                    "other library initialise MPI (mpi4py: mpi4py.rc.initialize = False).");
 }
 
-/// Says what to do if the process ends while this lives: if Open MPI cannot be initialized, it prints a page
+/// Prints a remedy if the process ends while this lives: if Open MPI cannot be initialized, it prints a page
 /// about its own build and calls _exit. So a child process waits for the end of this one, where there is
-/// something to say.
+/// a remedy.
 class StartWatch {
  public:
   StartWatch() {
@@ -325,7 +325,7 @@ class StartWatch {
   StartWatch& operator=(const StartWatch&) = delete;
 
  private:
-  /// Only what a child of a process with threads may call.
+  /// Runs in the child; it calls only what a child of a process with threads may call.
   [[noreturn]] void speak_at_the_end(const std::string& words) const {
     ::close(ends_[1]);
     char started = 0;
@@ -346,7 +346,7 @@ void require_all_ranks(const Member& self) try {
   throw;
 }
 
-/// What suits Strata (docs/clusters.md, "MPI settings"), unless the user has set it.
+/// Sets what suits Strata (docs/clusters.md, "MPI settings"), unless the user has set it.
 void prefer_settings() {
   setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
   setenv("OMPI_MCA_btl_tcp_rdma_pipeline_frag_size", "262144", 0);

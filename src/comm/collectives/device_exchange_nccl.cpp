@@ -54,7 +54,7 @@ class NcclExchange final : public DeviceExchange {
   }
 
  private:
-  /// Within a group nothing has begun yet, so there is nothing to wait for if NCCL says "in progress".
+  /// Checks a call within a group, where nothing has begun yet: "in progress" is then not worth waiting for.
   void check_queued(ncclResult_t code, const char* call) const {
     if (code != ncclInProgress) nccl_.finish(code, call);
   }
@@ -67,7 +67,7 @@ class NcclExchange final : public DeviceExchange {
       throw CommError(fmt::format("a message of {} bytes with rank {} among {} ranks", bytes, rank, size_));
     return rank != rank_ && bytes > 0;
   }
-  /// Messages of a rank to itself.
+  /// Copies the messages of a rank to itself.
   void keep_own(std::span<const Outgoing> sends, std::span<const Incoming> receives,
                 const cuda::Stream& stream) const {
     auto from = sends.begin();

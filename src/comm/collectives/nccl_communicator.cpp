@@ -99,7 +99,7 @@ void NcclCommunicator::close() {
 void NcclCommunicator::fail(ncclResult_t code, const char* call, std::source_location where) const {
   throw CommError(
       fmt::format("{} failed: {}: {} ({})", call, ncclGetErrorString(code), ncclGetLastError(handle_), who_),
-      "NCCL_DEBUG=INFO in the environment makes NCCL say more.", where);
+      "NCCL_DEBUG=INFO in the environment makes NCCL log more.", where);
 }
 
 void NcclCommunicator::abort() noexcept {

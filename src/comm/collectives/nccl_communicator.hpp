@@ -21,11 +21,11 @@ class NcclCommunicator {
     int rank = 0, size = 1;
     std::string who;                              ///< this rank, for messages
     int most_blocks = NCCL_CONFIG_UNDEF_INT;      ///< that its kernels occupy
-    std::function<void()> while_waiting = [] {};  ///< called again and again; if it throws, waiting ends
+    std::function<void()> while_waiting = [] {};  ///< called repeatedly; if it throws, waiting ends
   };
   /// REQUIRES: every member has a GPU of its own. Collective over the members.
   NcclCommunicator(const Member& member, Device device);
-  /// Over the ranks of `world`. Its kernels occupy at most `most_blocks`; 0: as many as NCCL likes.
+  /// Makes one over the ranks of `world`. Its kernels occupy at most `most_blocks`; 0: as many as NCCL likes.
   NcclCommunicator(const Communicator& world, Device device, int most_blocks);
   NcclCommunicator(const NcclCommunicator&) = delete;
   NcclCommunicator& operator=(const NcclCommunicator&) = delete;
@@ -37,7 +37,7 @@ class NcclCommunicator {
   /// failed.
   void finish(ncclResult_t code, const char* call,
               std::source_location where = std::source_location::current()) const;
-  /// Waits until the GPU is done, which `is_done` says; throws CommError if the communicator failed
+  /// Waits until the GPU is done, as `is_done` returns; throws CommError if the communicator failed
   /// meanwhile.
   void finish_when(const std::function<bool()>& is_done, const char* call,
                    std::source_location where = std::source_location::current()) const;

@@ -17,7 +17,7 @@ struct PackTask {
   typename IdSegments<Id>::Tally tally;
 };
 
-/// As pack() does on a CPU, but in any order within a segment.
+/// Packs ids as pack() does on a CPU, but in any order within a segment.
 template <typename Id>
 void pack_on_gpu(const PackTask<Id>& task, const cuda::Stream& stream);
 

@@ -6,7 +6,7 @@
 
 namespace strata::comm {
 
-/// Only in CUDA builds. Collective over `world`. REQUIRES: every rank of `world` has a GPU of its own.
+/// Makes a reducer over NCCL, in CUDA builds only. Collective over `world`. REQUIRES: one GPU per rank of it.
 std::unique_ptr<AllReducer> make_nccl_reducer(const Communicator& world, Device device, int most_blocks);
 
 }  // namespace strata::comm

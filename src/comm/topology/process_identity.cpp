@@ -25,7 +25,7 @@ std::string boot() {
   return line;
 }
 
-/// Tells apart whatever the kernel numbers.
+/// Device and inode of a file of the kernel: the identity of what it stands for.
 std::string identity(const char* path) {
   struct stat found {};
   return stat(path, &found) == 0 ? fmt::format("{}.{}", found.st_dev, found.st_ino) : "none";
@@ -42,7 +42,7 @@ bool is_wanted(const ifaddrs& interface) {
   return false;
 }
 
-/// Empty for an address of another kind, and for one that is valid on its own link only.
+/// An address as text; empty for one of another kind, and for one that is valid only on its own link.
 std::string text_of(const sockaddr& address) {
   std::array<char, INET6_ADDRSTRLEN> text{};
   if (address.sa_family == AF_INET)

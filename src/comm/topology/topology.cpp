@@ -21,7 +21,7 @@ void check_options(const std::vector<RankFacts>& facts) {
   const TopologyOptions& first = facts.front().options;
   if (first.ranks_per_machine < 0) {
     throw InputError(fmt::format("--ranks-per-machine is {}, below 0", first.ranks_per_machine),
-                     "Give the ranks of a virtual machine, or 0 for one machine a host.");
+                     "Give the ranks of a virtual machine, or 0 to treat each host as one machine.");
   }
   for (std::size_t r = 1; r < facts.size(); ++r) {
     const TopologyOptions& other = facts[r].options;
@@ -41,7 +41,7 @@ std::map<int, std::vector<int>> ranks_of_hosts(const std::vector<RankFacts>& fac
   return hosts;
 }
 
-/// Containers may give several hosts the same name, but Topology identifies hosts by name.
+/// Makes names distinct: containers may give hosts the same name, but Topology identifies hosts by name.
 std::map<int, std::string> distinct_names(const std::vector<RankFacts>& facts,
                                           const std::map<int, std::vector<int>>& hosts) {
   std::map<int, std::string> names;

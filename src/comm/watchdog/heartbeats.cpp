@@ -21,7 +21,7 @@ std::vector<int> ranks_of(const std::vector<Peer>& peers) {
   return ranks;
 }
 
-/// Messages need a moment.
+/// Polls for a moment, which messages need.
 template <typename Done>
 void poll(Done&& done) {
   poll_until(std::chrono::steady_clock::time_point::max(), std::forward<Done>(done));
@@ -85,10 +85,10 @@ bool Heartbeats::any_busy(const Heartbeat& own) const {
 }
 
 void Heartbeats::close() {
-  Heartbeat farewell = make_heartbeat(0, "leaving", false);
-  farewell.leaving = 1;
+  Heartbeat last = make_heartbeat(0, "leaving", false);
+  last.leaving = 1;
   for (std::size_t p = 0; p < peers_.size(); ++p)
-    poll([&] { return mailbox_->post(p, std::as_bytes(std::span(&farewell, 1))); });
+    poll([&] { return mailbox_->post(p, std::as_bytes(std::span(&last, 1))); });
   poll([&] {
     take_in();
     return std::ranges::all_of(peers_, &Peer::left);

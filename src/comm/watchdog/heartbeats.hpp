@@ -8,7 +8,7 @@
 
 namespace strata::comm {
 
-/// What a rank says about itself in each period.
+/// What a rank reports about itself in each period.
 struct Heartbeat {
   std::int64_t idle_ticks = 0;  ///< periods since it last made progress
   std::int32_t leaving = 0;     ///< 1: this is its last heartbeat, because it leaves as planned
@@ -44,7 +44,7 @@ class Heartbeats {
   /// Ranks without progress for at least `patience_ticks`, the longest first. Call it on rank 0.
   std::vector<Progress> stuck(const Heartbeat& own, std::int64_t patience_ticks) const;
   bool any_busy(const Heartbeat& own) const;
-  /// Tells the peers that this rank leaves, and receives heartbeats until they have said so, too. Collective.
+  /// Sends the peers that this rank leaves, and receives heartbeats until all of them have, too. Collective.
   void close();
 
  private:

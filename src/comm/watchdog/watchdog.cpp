@@ -138,8 +138,8 @@ bool Watchdog::State::is_silent(const Peer& peer, std::int64_t earlier) const {
   return !peer.left && peer.silent_ticks + earlier >= limit;
 }
 
-/// Empty until one peer has reached its limit. Then it includes peers that are about to, such as the other
-/// ranks of the same host.
+/// The silent peers: none until one has reached its limit; then also those that are about to, such as the
+/// other ranks of the same host.
 std::vector<Peer> Watchdog::State::silent_peers() const {
   const std::vector<Peer>& peers = heartbeats.peers();
   const auto silent = [&](std::int64_t earlier) {

@@ -119,7 +119,7 @@ struct Spread {
   }
 };
 
-/// Which of the nodes [first, first + size) are in each split, and their positions in it.
+/// The nodes among [first, first + size) that are in each split, and their positions in it.
 struct SplitChoice {
   PartData::SplitRows train, valid, test;
 
@@ -281,7 +281,7 @@ PlantedSpec parse_planted(std::string_view text) {
     refuse_planted("edges have no weights, and features are f32", "Leave weights and dtype out.");
   if (static_cast<double>(spec.shape.edges) > kMostMeanDegree * static_cast<double>(spec.shape.nodes))
     refuse_planted(fmt::format("{} edges for {} nodes", spec.shape.edges, spec.shape.nodes),
-                   fmt::format("Ask for {} edges a node at most.", kMostMeanDegree));
+                   fmt::format("Ask for at most {} edges per node.", kMostMeanDegree));
   spec.shape.kind = SyntheticSpec::Kind::sbm;  // so that features depend on the classes
   return spec;
 }

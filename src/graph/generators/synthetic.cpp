@@ -17,9 +17,10 @@ namespace {
 using Kind = SyntheticSpec::Kind;
 using Direction = ReadOptions::Direction;
 constexpr Count kFeatureRowsPerPiece = 256;
-constexpr Count kNodesAtOnce = Count{1} << 16;  // whose edges get their weights between two looks at memory
+constexpr Count kNodesAtOnce = Count{1}
+                               << 16;  // nodes that get weights of edges between two releases of pages
 
-bool features_tell_class(Kind kind) { return kind == Kind::sbm || kind == Kind::grid; }
+bool features_depend_on_class(Kind kind) { return kind == Kind::sbm || kind == Kind::grid; }
 
 template <typename Out, typename Convert>
 void fill_features(const FeatureFormula& formula, const std::vector<std::int32_t>& labels, Out* out,
@@ -127,7 +128,7 @@ void check_room(const SyntheticSpec& spec, double wanted_bytes) {
 
 ClassMeans class_means(const SyntheticSpec& spec) {
   ClassMeans means;
-  if (!features_tell_class(spec.kind)) return means;
+  if (!features_depend_on_class(spec.kind)) return means;
   const double blur = spec.noise * std::sqrt(2.0 * static_cast<double>(spec.features)) / 2;
   const double scale = 1 / std::sqrt(1 + blur * blur);
   means.blur = static_cast<float>(blur * scale);

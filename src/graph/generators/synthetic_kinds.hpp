@@ -7,11 +7,11 @@
 
 namespace strata::graph {
 
-/// generate() for what an assembly holds: with scratch files, edges, their weights and features go there.
+/// Does generate() into an assembly: with scratch files, edges, their weights and features go there.
 Graph generate(const SyntheticSpec& spec, const ReadOptions& options, Assembly& assembly);
 
-/// Each sets the structure or the lists of `assembly`, `undirected`, labels and cleaning of `graph`; the same
-/// for every number of threads.
+/// Each function sets the structure or the lists of `assembly`, `undirected`, labels and cleaning of `graph`;
+/// the same for every number of threads.
 void generate_sbm(const SyntheticSpec& spec, const ReadOptions& options, Assembly& assembly, Graph& graph);
 void generate_rmat(const SyntheticSpec& spec, const ReadOptions& options, Assembly& assembly, Graph& graph);
 void generate_lognormal(const SyntheticSpec& spec, const ReadOptions& options, Assembly& assembly,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The HDF5 side of part files: everything except the data, which are read and written in place.
+// This file is the HDF5 side of part files: everything except the data, which are read and written in place.
 #include <fmt/format.h>
 
 #include <bit>
@@ -18,8 +18,8 @@ namespace {
 
 constexpr const char* kForeign = "Name a file that strata-partition build wrote.";
 constexpr const char* kRebuildPart =
-    "Run strata-partition build again; strata-partition verify tells what else is wrong.";
-// Only where the environment asks for locks, which overrides what Strata asks for.
+    "Run strata-partition build again; strata-partition verify reports what else is wrong.";
+// It occurs only where the environment asks for locks, which overrides Strata's own setting.
 constexpr const char* kNoLocks = "The file system has no locks: set HDF5_USE_FILE_LOCKING=FALSE.";
 
 bool is_about_locks(const std::string& error) { return error.find("unable to lock") != error.npos; }

@@ -16,7 +16,7 @@
 namespace strata::graph {
 namespace {
 
-/// A part file.
+/// A part that lies in a file.
 class FilePart final : public PartSource {
  public:
   struct Contents {

@@ -6,7 +6,7 @@
 
 namespace strata::graph {
 
-/// Where a PartReader gets a part from: a file, or a formula. The source checks ranges.
+/// The source that a PartReader gets a part from: a file, or a formula. It checks ranges.
 class PartSource {
  public:
   virtual ~PartSource() = default;

@@ -82,7 +82,7 @@ class StoredTarget {
   ScratchFile sources_, edge_ids_, weights_;
 };
 
-/// Compressed features become floats.
+/// The type of features in memory: compressed ones become floats.
 DType type_in_memory(const Manifest& manifest) {
   return manifest.feature_code ? DType::f32 : manifest.feature_dtype;
 }

@@ -82,7 +82,7 @@ void check_labels(Graph& graph, const std::string& origin) {
                        "Take it out of the training split.");
 }
 
-/// Labels of one class per node that were written as a matrix train another task than was meant.
+/// Whether labels of one class per node were written as a matrix, which trains another task than was meant.
 bool looks_one_hot(const Graph& graph) {
   if (!graph.multi_label || graph.num_classes < 2) return false;
   Count labelled = 0;

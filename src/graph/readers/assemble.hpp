@@ -10,7 +10,7 @@
 
 namespace strata::graph {
 
-/// What a reader works with. With `scratch`, the lists of the graph go to scratch files instead of its
+/// The workplace of a reader. With `scratch`, the lists of the graph go to scratch files instead of its
 /// `structure`.
 struct Assembly {
   ThreadPool& pool;
@@ -42,7 +42,7 @@ void build_structure(Graph& graph, Count num_nodes, const EdgeList& edges, const
 void finish_graph(Graph& graph, const std::string& origin, const ReadOptions& options, ThreadPool& pool,
                   ScratchStore* scratch = nullptr);
 
-/// Of a finished graph.
+/// Logs warnings about a finished graph.
 void warn_of_probable_mistakes(const Graph& graph, const std::string& origin);
 
 }  // namespace strata::graph

@@ -15,7 +15,7 @@
 namespace strata::graph {
 namespace {
 
-/// The most usual name first, without capitals and what may stand between words.
+/// The usual names of a role, the most usual first, without capitals and separators between words.
 std::span<const std::string_view> usual_names(ColumnRole role) {
   static constexpr std::string_view kSource[] = {"src",    "source",   "from",       "fromnodeid", "fromnode",
                                                  "fromid", "sourceid", "sourcenode", "srcid"};
@@ -51,7 +51,7 @@ std::string plain(std::string_view name) {
   return result;
 }
 
-/// The numbers of edges, or those of rows, which pandas and R write without a name.
+/// Whether a column holds the numbers of edges, or those of rows, which pandas and R write without a name.
 bool numbers_edges(std::string_view name) {
   const std::string word = plain(name);
   return word.empty() || word == "id" || word == "eid" || word == "edgeid" || word == "index" ||

@@ -6,7 +6,7 @@
 
 namespace strata::graph {
 
-/// What a column of a table of edges or nodes may hold, which its name says. The same names hold for text and
+/// The role of a column of a table of edges or nodes, by its name. The same names hold for text and
 /// Parquet.
 enum class ColumnRole { source, target, weight, id, label, split };
 
@@ -33,7 +33,7 @@ struct EdgeEnds {
 EdgeEnds ends_of_edges(EdgeEnds asked, const std::vector<std::string>& names, const std::string& origin);
 
 /// Whether a column of a table of nodes is left out where features are not named: labels, splits and masks
-/// ("train_mask") would tell what is to be learned.
+/// ("train_mask") would give away what is to be learned.
 bool is_no_feature(std::string_view name);
 
 }  // namespace strata::graph

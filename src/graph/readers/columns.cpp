@@ -56,7 +56,7 @@ void read_set(std::int32_t* words, Count row, Count cols, const std::string& ori
   add_class(words, cols);
 }
 
-/// Of `rows` rows from `first` on.
+/// The labels of `rows` rows from `first` on.
 template <typename ValueAt>
 NodeLabels labels_from(Count first, Count rows, Count cols, const std::string& origin,
                        const ValueAt& value_at) {

@@ -29,12 +29,12 @@ FeatureMemory allocate_features(Count rows, Count cols, DType dtype, ScratchStor
 FeatureTable features_of(const NpyArray& array, Count rows, ThreadPool& pool,
                          ScratchStore* scratch = nullptr);
 FeatureTable features_of(CsvTable<float> table, const std::string& origin, ThreadPool& pool);
-/// The same of a file, whose values lie in a scratch file then. Rows are those of all nodes, or of `nodes` if
+/// The same from a file; the values then lie in a scratch file. Rows are those of all nodes, or of `nodes` if
 /// there are some: a permutation.
 FeatureTable read_csv_features(const std::filesystem::path& path, const CsvExpectation& expected,
                                ThreadPool& pool, ScratchStore* scratch, std::span<const NodeId> nodes = {});
 
-/// A copy as f32 in which the absolute values of each row sum to 1; rows of zeros stay. In a
+/// A copy as f32 in which the absolute values of each row sum to 1; rows of zeros stay. It lies in a
 /// scratch file if there is a store.
 FeatureTable normalized(const FeatureTable& features, ThreadPool& pool, ScratchStore* scratch = nullptr);
 

@@ -86,7 +86,7 @@ class FieldParser {
   }
 
   const char* parse_field(const char* at, const char* end, T& value, const Place& place, Count column) const {
-    // fast path: bags of words are full of these
+    // This is a fast path: bags of words are full of single digits.
     if (at != end && *at >= '0' && *at <= '9' && (at + 1 == end || at[1] == separator_)) {
       value = static_cast<T>(*at - '0');
       return at + 1;
@@ -133,7 +133,7 @@ class FieldParser {
     return next;
   }
 
-  /// A missing value, or what is refused.
+  /// Takes a missing value, and refuses any other word.
   void take_word(std::string_view field, T& value, const Place& place, Count column) const {
     while (!field.empty() && (field.back() == ' ' || field.back() == '\t')) field.remove_suffix(1);
     if constexpr (std::is_floating_point_v<T>) {
@@ -157,8 +157,8 @@ class FieldParser {
   std::vector<bool> wanted_;  ///< by column; empty: all
 };
 
-/// Room for `rows` lines, but never more than a file of this size can hold (deflate packs at most 1032 bytes
-/// into one).
+/// The size to reserve for `rows` lines, but never more than a file of this size can hold (deflate packs at
+/// most 1032 bytes into one).
 std::size_t room_for(const std::string& path, Count rows, Count cols) {
   const std::size_t most = std::filesystem::file_size(path) * 1032 / 2 + 1;
   std::size_t wanted = 0;
@@ -182,7 +182,7 @@ class Reader {
     return std::move(table_);
   }
 
-  /// Gives away what was parsed, and returns the number of rows.
+  /// Passes the parsed rows on, and returns their number.
   Count read_pieces(const Take& take) {
     take_ = &take;
     read_all();

@@ -27,7 +27,7 @@ struct CsvExpectation {
   std::vector<int> columns = {};  ///< which columns to read, ascending; empty: all
 };
 
-/// What the first lines of a table of numbers say; see layout_of(). Throws as read_csv().
+/// The layout of a table of numbers by its first lines; see layout_of(). Throws as read_csv().
 TableLayout csv_layout(const std::filesystem::path& path);
 
 /// Counts the lines of a table without reading their values. Blank ones at the end may be missing values of a
@@ -37,9 +37,9 @@ struct CsvRows {
 };
 CsvRows count_csv_rows(const std::filesystem::path& path);
 
-/// Reads a table of numbers, which may be compressed by gzip or zstd. Its first line tells what separates
-/// fields: a comma, semicolon, bar, tab or blanks. Fields of an integer table must be integers. Fields of a
-/// floating-point table may be missing: empty, `NA`, `nan`, `null`, `None` or `?`, which are read as `nan`.
+/// Reads a table of numbers, which may be compressed by gzip or zstd. The first line determines the separator
+/// of fields: a comma, semicolon, bar, tab or blanks. Fields of an integer table must be integers. Fields of
+/// a floating-point table may be missing: empty, `NA`, `nan`, `null`, `None` or `?`, which are read as `nan`.
 /// Fields may stand in double quotes.
 ///
 /// Comments before the first line, and a first line of names (with a warning, unless `columns` says that they
@@ -61,7 +61,7 @@ struct CsvPiece {
   Count rows() const { return cols == 0 ? 0 : std::ssize(values) / cols; }
 };
 
-/// As read_csv(), but gives the rows piece by piece, in the order of the file, and returns their number. With
+/// Reads rows as read_csv() does, but piece by piece, in the order of the file; returns their number. With
 /// `scratch`, pieces are as small as its buffers want.
 template <typename T>
 Count read_csv_pieces(const std::filesystem::path& path, const CsvExpectation& expected, ThreadPool& pool,

@@ -6,7 +6,7 @@
 
 namespace strata::graph {
 
-/// Where a file lies that a dataset's description names; none if that is outside of its folder, unless
+/// The path of a file that a dataset's description names; none if it is outside of its folder, unless
 /// `allow_outside`.
 ///
 /// Relative paths stay below the folder by their text. Absolute ones lead into it, or name what is not there

@@ -34,7 +34,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-/// The files of one array, of which each holds a chunk of the rows.
+/// The files of one array; each holds a chunk of the rows.
 struct Chunks {
   std::string format;
   std::string delimiter = " ";

@@ -114,7 +114,7 @@ class GraphboltReader {
     }
   }
 
-  /// Automatic direction: as listed, because GraphBolt lists both directions of undirected edges.
+  /// Builds the lists of edges as listed, because GraphBolt lists both directions of undirected edges.
   void build(EdgeList edges) {
     std::optional<EdgeWeights> weights;
     if (weight_entry_) weights.emplace(read_edge_weights(*weight_entry_, edges));

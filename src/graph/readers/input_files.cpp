@@ -101,7 +101,7 @@ std::vector<std::string> texts_of_json(const fs::path& file) {
   return texts;
 }
 
-/// Metadata and every file that one of its texts names. Where the metadata cannot be read, the reader says
+/// Metadata and every file that one of its texts names. Where the metadata cannot be read, the reader reports
 /// why.
 Files described_files(const fs::path& metadata, std::vector<std::string> (*texts_of)(const fs::path&)) {
   if (!is_file(metadata)) return {};

@@ -38,7 +38,7 @@ constexpr Count kWeightBytes = 8;           // of an edge: as read, and with its
 constexpr Count kNameBytes = 160;           // of a node, beside the letters
 constexpr double kMargin = 1.1;             // lines may get shorter
 
-/// Whatever the file is called: a gzip, zstd or zip file.
+/// Whether a file is gzip, zstd or zip, whatever its name.
 bool is_compressed(const fs::path& file) {
   char bytes[4] = {};
   std::ifstream{file, std::ios::binary}.read(bytes, sizeof bytes);
@@ -52,7 +52,7 @@ std::int64_t bytes_of(const fs::path& file) {
   return code ? 0 : static_cast<std::int64_t>(size) * (is_compressed(file) ? kInflation : 1);
 }
 
-/// What a file states may be anything; reading refuses what cannot be.
+/// Limits a number that a file states, which may be anything; reading refuses impossible ones.
 Count stated(Count number) { return std::clamp<Count>(number, 0, Count{1} << 48); }
 
 std::int64_t bytes_of(const NpyArray& array) { return array.size() * array.item_bytes; }
@@ -108,8 +108,8 @@ void add_labels(const fs::path& file, InputSize& size) {
   size.bytes_in_memory += bytes_of_labels(text.rows, text.rows * text.cols);
 }
 
-/// What ids in a table of text take while its rows are put into the order of nodes: the number of each row,
-/// and the names of nodes. Labels by ids are there twice then.
+/// Adds what ids in a table of text take while its rows are put into the order of nodes: the number of each
+/// row, and the names of nodes. Labels by ids are there twice then.
 void add_ids(const fs::path& file, NodeTable::Holds holds, InputSize& size) {
   if (file.empty() || is_npy(file)) return;
   const NodeTable table = NodeTable::look_at(file, holds);
@@ -138,7 +138,7 @@ void add_node_weights(Count kinds, InputSize& size) {
   size.bytes_in_memory += kNodeWeightBytes * size.node_weight_kinds * size.nodes;
 }
 
-/// Of files whose names tell what they are about, where nothing else does: 32 bits per number.
+/// Adds a file that only its name describes: 32 bits per number.
 void add_node_file(const fs::path& file, InputSize& size) {
   constexpr Count kNumberBytes = 4;
   size.bytes_mapped += is_npy(file) ? std::max(kNumberBytes * read_npy(file).size(), bytes_of(file))
@@ -198,8 +198,8 @@ void measure_igb(const fs::path& place, InputSize& size) {
   size.bytes_in_memory += kLabelAndSplitBytes * size.nodes;
 }
 
-/// Of a dataset whose files' names tell what they are about, where nothing else does. Labels and splits come
-/// into memory, and the rest of what is about nodes is mapped.
+/// Measures a dataset whose files are described only by their names. Labels and splits are read into memory,
+/// and the rest of what is about nodes is mapped.
 void measure_by_names(const DatasetSource& source, InputSize& size) {
   std::int64_t bytes = 0;
   for (const fs::path& file : dataset_files(source)) {
@@ -219,7 +219,7 @@ void measure_by_names(const DatasetSource& source, InputSize& size) {
   size.edges = bytes / kLeastBytesPerEdge;
 }
 
-/// The binary layout of ogb, whose splits are text.
+/// Measures the binary layout of ogb, which has splits as text.
 void measure_ogb(const DatasetSource& source, InputSize& size) {
   const fs::path raw = source.place / "raw";
   for (const fs::path& file : dataset_files(source))
@@ -273,7 +273,7 @@ void measure_stated(const DatasetSource& source, InputSize& size) {
     add_node_weights(std::max<Count>(header.numbers[3], 1), size);
 }
 
-/// Of a list of edges, by the length of its first lines.
+/// Estimates a list of edges by the length of its first lines.
 void measure_list(const DatasetSource& source, InputSize& size) {
   LineBlocks blocks(source.place);
   Block block;
@@ -386,7 +386,7 @@ InputSize measure_input(const Source& source, const NodeFiles& files) {
     for (const fs::path* const split : {&files.train, &files.valid, &files.test})
       if (!split->empty()) add_split(*split, size);
   } catch (const Error&) {
-    return size;  // reading says what is wrong
+    return size;  // reading reports what is wrong
   }
   return size;
 }

@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Whatever the file is called.
+/// Whether a file is an array of NumPy, whatever its name.
 bool is_array(const fs::path& path) {
   static constexpr std::array kOthers{".npz",  ".pt",      ".pth",     ".pkl", ".h5",
                                       ".hdf5", ".parquet", ".feather", ".mat"};
@@ -33,7 +33,7 @@ bool is_array(const fs::path& path) {
   return ending == ".npy";
 }
 
-/// Refuses ids of which one stands in two rows. Of the nodes, all must have one if `all`.
+/// Refuses an id that stands in two rows, and with `all` a node that has none.
 void check_ids(const std::vector<NodeId>& ids, Count num_nodes, bool all, const std::string& path) {
   std::vector<bool> seen(static_cast<std::size_t>(num_nodes));
   for (std::size_t row = 0; row < ids.size(); ++row) {
@@ -49,7 +49,7 @@ void check_ids(const std::vector<NodeId>& ids, Count num_nodes, bool all, const 
                    "Write one row per node; ids count from 0, as those of the edges.");
 }
 
-/// A mask that was stored as integers would be taken for the ids 0 and 1.
+/// Refuses a mask that was stored as integers, which would be taken for the ids 0 and 1.
 void refuse_integer_mask(const std::vector<NodeId>& ids, Count num_nodes, const std::string& origin) {
   if (std::ssize(ids) != num_nodes || num_nodes <= 2) return;
   if (std::ranges::all_of(ids, [](NodeId id) { return id == 0 || id == 1; }))
@@ -107,7 +107,7 @@ FeatureTable read_features_file(const Graph& graph, const fs::path& path, Thread
 
 namespace {
 
-/// Labels of a table whose rows say which nodes they are of; the other nodes have none.
+/// The labels of a table that has an id in each row; the other nodes have none.
 NodeLabels labels_by_ids(const NodeTable& table, const Graph& graph, ThreadPool& pool,
                          const ScratchStore* scratch) {
   const std::vector<NodeId> ids = read_node_ids(table, table.id, graph, pool, scratch);

@@ -11,8 +11,8 @@
 
 namespace strata::graph {
 
-/// Files about nodes that come without a description: arrays of NumPy, which their first bytes tell, or
-/// tables of text, of which node_table.hpp says what is read. All throw InputError naming the file.
+/// Files about nodes that come without a description: arrays of NumPy, recognized by their first bytes, or
+/// tables of text, see node_table.hpp. All throw InputError naming the file.
 
 /// How many nodes a file has rows for. Blank lines at its end may be further ones; where it has ids, there
 /// may be any number of others without a row.
@@ -20,7 +20,7 @@ struct NodesOfFile {
   Count nodes = 0;
   Count spare = 0;  ///< as many more there may be
 };
-/// None if it is a scalar, or if its ids do not number nodes.
+/// The nodes of a file; none if it is a scalar, or if its ids do not number nodes.
 std::optional<NodesOfFile> nodes_of_file(const std::filesystem::path& path, ThreadPool& pool);
 
 /// The features of the graph's nodes. `scratch` as for features_of().

@@ -28,7 +28,7 @@ struct NodeTable {
   /// Logs what is read, and warns of columns that are not. Call it once per file.
   void log(const char* what) const;
 
-  /// What a reader expects that reads the columns.
+  /// The expectation for a reader of the columns.
   CsvExpectation expecting(std::optional<Count> rows) const;
 };
 

@@ -182,7 +182,7 @@ class OgbReader {
     return counts[0];
   }
 
-  /// Automatic direction: the known directed datasets as listed. Every other dataset is undirected and lists
+  /// Whether `automatic` means directed: for the known directed datasets. Every other is undirected and lists
   /// each edge once or in both directions.
   bool is_directed() const {
     using Direction = ReadOptions::Direction;

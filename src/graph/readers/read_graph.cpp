@@ -80,7 +80,7 @@ Graph read_dataset(const DatasetSource& source, const ReadOptions& options, Asse
   throw Error("unknown format");
 }
 
-/// Takes what the files say instead of what the dataset does.
+/// Replaces the dataset's data by those of the files.
 void replace_by_files(Graph& graph, const NodeFiles& files, Assembly& assembly) {
   ThreadPool& pool = assembly.pool;
   if (!files.features.empty())
@@ -94,8 +94,8 @@ void replace_by_files(Graph& graph, const NodeFiles& files, Assembly& assembly) 
   replace(graph.splits.test, files.test);
 }
 
-/// Whether the files of the dataset themselves say how many nodes there are.
-bool tells_nodes(const DatasetSource& source) {
+/// Whether the dataset's own files have the number of nodes.
+bool states_nodes(const DatasetSource& source) {
   using Format = DatasetSource::Format;
   if (source.nodes) return true;
   if (source.format == Format::edge_list) return source.ids != DatasetSource::Ids::number;
@@ -108,9 +108,9 @@ bool tells_nodes(const DatasetSource& source) {
   return !fs::is_directory(source.place, ignored);
 }
 
-/// Files with a row per node tell the number of nodes to datasets that do not.
+/// Sets the number of nodes from files with one row per node, for datasets that do not have it.
 DatasetSource with_nodes_of(const NodeFiles& files, DatasetSource source, ThreadPool& pool) {
-  if (tells_nodes(source)) return source;
+  if (states_nodes(source)) return source;
   for (const fs::path& path : {files.features, files.labels}) {
     if (path.empty() || source.nodes) continue;
     const std::optional<NodesOfFile> stated = nodes_of_file(path, pool);

@@ -47,8 +47,8 @@ YAML::Node parse(const fs::path& path) {
   }
 }
 
-/// "val_set" and "train" differ too much from "validation_set" and "train_set" to be typing errors, but mean
-/// them.
+/// The known field that a name means: "val_set" and "train" differ too much from "validation_set" and
+/// "train_set" to be typing errors.
 std::string meant_by(const std::string& name, const KnownFields& known) {
   const std::string near = closest(name, known.used);
   if (!near.empty() || name.size() < 3) return near;

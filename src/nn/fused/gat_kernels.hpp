@@ -5,7 +5,7 @@
 #include "fused/sage_kernels.hpp"
 #include "kernels/kernels.hpp"
 
-/// What a training pass of a GAT layer does on a GPU besides its matrix products, if it sums before it maps.
+/// The kernels of a training pass of a GAT layer besides its matrix products, if it sums before it maps.
 /// A head's sum of p(u, v) (W rows[u]) is W times the sum of p(u, v) rows[u], and its scores are products of
 /// rows with queries W^T a; `attention.hpp` defines p. So the rows of the many src nodes are neither mapped
 /// nor written. Results are sums in a fixed order.
@@ -109,7 +109,7 @@ template <typename T>
 void gat_input_grad(const GatInputGrad<T>& task, CUstream_st* stream);
 void gat_parameter_grads(const GatParameterGrads& task, CUstream_st* stream);
 
-/// Whether the kernels can read rows of so many columns.
+/// Whether the kernels can read rows of `cols` columns.
 constexpr bool gat_takes(Count cols) { return cols % 4 == 0 ? cols <= 512 : cols <= 128; }
 
 }  // namespace strata::nn

@@ -291,7 +291,7 @@ at::Tensor gat_stack(const InputTable& table, const std::vector<GatWeights>& lay
                      const at::Tensor& owner) {
   if (batch.blocks.front().global_indices && options.attention_dropout > 0)
     throw Error(
-        "attention dropout needs the original ids of all src nodes, which rows read in place do not bring");
+        "attention dropout needs the original ids of all src nodes, which rows read in place do not have");
   variable_list parameters;
   for (const GatWeights& layer : layers)
     parameters.insert(parameters.end(), {layer.attention_src, layer.attention_dst, layer.weight, layer.bias});

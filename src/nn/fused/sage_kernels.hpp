@@ -8,7 +8,7 @@
 
 struct CUstream_st;
 
-/// What a SAGE layer with mean aggregation does on a GPU besides its matrix products. Each row of a result
+/// The kernels of a SAGE layer with mean aggregation besides its matrix products. Each row of a result
 /// depends only on its own edges, summed in their order. Elements are float or Bf16; sums are f32.
 namespace strata::nn {
 
@@ -20,7 +20,7 @@ struct InEdges {
   const std::int32_t* indices = nullptr;
 };
 
-/// Says whether rows are a hidden layer's output, to which ReLU and dropout are applied when they are read.
+/// Rows that may be a hidden layer's output, to which ReLU and dropout are applied when they are read.
 struct HiddenRows {
   bool relu = false;
   DropoutRule dropout;
@@ -46,7 +46,8 @@ struct MeanConcatOf {
 ///     out[u] = sum over the out-edges (u, v) of grad[v, :cols] / |in-edges of v|
 ///              + grad[u, cols:2 cols] if u is a dst node,
 ///
-/// times the scale of dropout if ReLU and dropout let `product` pass, else 0. Of sums, nothing is divided.
+/// times the scale of dropout if ReLU and dropout let `product` pass, else 0. Without `mean` nothing is
+/// divided.
 template <typename T>
 struct GatedMeanGradOf {
   static constexpr Count kRowsOfPiece = 64;

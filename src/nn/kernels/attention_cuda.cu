@@ -16,7 +16,7 @@ __device__ inline Count thread_index() {
   return static_cast<Count>(blockIdx.x) * kBlockThreads + threadIdx.x;
 }
 
-/// What a group of Lanes threads works on: one head of one row, and a window [first, first + Lanes * Width)
+/// The work of a group of Lanes threads: one head of one row, and a window [first, first + Lanes * Width)
 /// of its columns. Each thread has Width columns.
 template <int Width, int Lanes>
 struct Item {
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(kBlockThreads) head_dots_kernel(HeadScores dot
   if (threadIdx.x % Lanes == 0) dots.scores[group] = sum;
 }
 
-/// How much an edge counts.
+/// The weight with which an edge counts.
 __device__ inline float times(const EdgeAttention& over, Count e) {
   return over.edge_weights == nullptr ? 1.0f : __ldg(over.edge_weights + e);
 }

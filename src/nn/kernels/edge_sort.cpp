@@ -24,7 +24,7 @@ void check(const EdgePairs& edges) {
   }
 }
 
-/// From the number of edges of each row, in indptr[0, rows), to the end of each row's list.
+/// Turns the number of edges of each row, in indptr[0, rows), into the end of each row's list.
 void add_up(Count* indptr, Count rows) {
   Count sum = 0;
   for (Count row = 0; row < rows; ++row) sum += indptr[row], indptr[row] = sum;

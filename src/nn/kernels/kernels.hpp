@@ -17,8 +17,9 @@ struct CUstream_st;
 /// threads nor on the shape of a launch.
 namespace strata::nn {
 
-/// out[r] = row_scale[r] * sum over e of row r of edge_scale[e] * col_scale[i] * in[i]  +  self_scale[r] *
-/// self[r],  with i = indices[e].
+/// A scaled sum over the edges e of each row r, with i = indices[e]:
+///
+///     out[r] = row_scale[r] * sum over e of edge_scale[e] * col_scale[i] * in[i]  +  self_scale[r] * self[r]
 ///
 /// A null scale stands for ones. Mean aggregation is row_scale = 1 / count; its gradient is the same sum over
 /// the transpose, with col_scale = 1 / count and the gradient of the dst rows as `self`.
@@ -131,8 +132,8 @@ class Kernels {
   virtual void sparse_sum(const SparseSumBf16& sum, CUstream_st* stream) const = 0;
   /// inverse[v] = 1 / (sampled in-neighbors of v), 0 if there are none.
   virtual void mean_scales(const Scales& block, float* inverse, CUstream_st* stream) const = 0;
-  /// d(v) = in-degree + 1, k = sampled in-neighbors:  col[u] = 1/sqrt d(u),  row[v] = in-degree/k/sqrt d(v),
-  /// self[v] = 1/d(v). They are for sums that skip loops.
+  /// Sets the scales of gcn, for sums that skip loops: col[u] = 1/sqrt d(u), row[v] = in-degree/k/sqrt d(v),
+  /// self[v] = 1/d(v), where d(v) = in-degree + 1 and k = sampled in-neighbors.
   virtual void gcn_scales(const Scales& block, float* row, float* col, float* self,
                           CUstream_st* stream) const = 0;
   virtual void activate(const Activation& activation, CUstream_st* stream) const = 0;

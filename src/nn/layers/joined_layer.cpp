@@ -36,7 +36,7 @@ EdgeLists lists_of(const at::Tensor& indptr, const at::Tensor& indices) {
           .indices = indices.const_data_ptr<std::int32_t>()};
 }
 
-/// What sums are multiplied by on the cpu; undefined: nothing.
+/// The factor of each sum on the cpu; undefined: 1.
 at::Tensor row_scale(const LayerEdges& edges, const LayerRule& rule) {
   if (!rule.mean) return {};
   const at::Tensor inverse = at::empty({edges.num_dst()}, edges.indptr.options().dtype(at::kFloat));
@@ -158,7 +158,7 @@ at::Tensor grad_of_bias(const at::Tensor& grad) {
   return out;
 }
 
-/// Of [W_l | W_r] [out, 2 F]: those of both halves, each contiguous, as the engine keeps them without a copy.
+/// The gradients of W_l and W_r from that of [W_l | W_r] [out, 2 F]; contiguous, so the engine copies none.
 std::pair<at::Tensor, at::Tensor> halves_of(const at::Tensor& grad) {
   const at::Tensor halves = grad.view({grad.size(0), 2, grad.size(1) / 2}).transpose(0, 1).contiguous();
   return {halves.select(0, 0), halves.select(0, 1)};
@@ -176,7 +176,7 @@ at::Tensor layer_of_operators(const at::Tensor& x, const LayerWeights& weights, 
   return at::linear(joined, at::cat({weights.neighbors, weights.root}, 1), weights.bias);
 }
 
-/// Places of what may have gradients, among inputs and among what is saved.
+/// Positions of the tensors that may have gradients, among inputs and among saved tensors.
 enum Input : std::size_t { kX, kNeighbors, kRoot, kBias, kNumInputs };
 
 struct Saved {

@@ -29,7 +29,7 @@ class StackedModel : public BlockModel {
   at::Tensor forward_layer(int layer, const at::Tensor& x, const sampling::Block& block,
                            const Pass& pass) final;
   at::Tensor combine(int layer, const at::Tensor& projected, const sampling::Block& block) final;
-  /// Of layers that are a function of a sum over the in-neighbors: that sum so far, in f64.
+  /// The sum over the in-neighbors so far, in f64, for layers that are a function of it.
   at::Tensor add_piece(int layer, const at::Tensor& before, const NeighborPiece& piece) override;
   at::Tensor finish_pieces(int layer, const at::Tensor& state, const NeighborPiece& own) override;
 

@@ -73,8 +73,8 @@ STRATA_HOST_DEVICE inline float exponential_variate(std::uint64_t word) {
   return ieee::sum(ieee::product(-static_cast<float>(e), 0.693147181f), twice_artanh(s));
 }
 
-/// When an edge of positive weight arrives in the race for a node's picks: exponential_variate / weight. The
-/// upper word is an integer with the same order for all positive floats, the lower word is the edge's
+/// The arrival of an edge of positive weight in the race for a node's picks: exponential_variate / weight.
+/// The upper word is an integer with the same order for all positive floats, the lower word is the edge's
 /// position. The first k arrivals are a weighted sample without replacement (Efraimidis and Spirakis,
 /// "Weighted random sampling with a reservoir", 2006; the logarithm of their keys u^(1 / w)).
 STRATA_HOST_DEVICE inline std::uint64_t arrival(std::uint64_t word, float weight, std::uint32_t position) {

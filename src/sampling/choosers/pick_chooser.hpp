@@ -11,8 +11,8 @@
 
 namespace strata::sampling {
 
-/// Where a node's in-neighbors lie, and the id that keys its random choice (set only if there is a choice to
-/// make).
+/// The range of a node's in-neighbors, and the id that keys its random choice (set only if there is a choice
+/// to make).
 struct NeighborRange {
   Count begin = 0, degree = 0;
   NodeId original_id = 0;
@@ -38,7 +38,7 @@ struct PickOutput {
 /// Decides which neighbors a node gets, which is all that distinguishes one sampler from another. In host
 /// memory.
 ///
-/// A choice may depend on the query's key and hop and on original ids, never on who asks or when: see
+/// A choice may depend on the query's key and hop and on original ids, never on the asking rank or time: see
 /// docs/architecture.md#what-always-holds. `Id` is the type of global ids on devices and in messages.
 template <typename Id>
 class PickChooser {

@@ -5,6 +5,7 @@
 
 #include "choosers/pick_chooser.hpp"
 #include "choosers/subset_cpu.hpp"
+#include "strata/sampling/uniform_picks.hpp"
 
 namespace strata::sampling {
 namespace {
@@ -174,6 +175,18 @@ class UniformChooser final : public PickChooser<Id> {
 };
 
 }  // namespace
+
+void append_uniform_picks(Count degree, int fanout, std::uint64_t key, std::vector<Count>& positions) {
+  if (Subset::admits(degree, fanout)) {
+    std::array<std::uint32_t, Subset::kMaxCount> subset;
+    choose_subset({degree, fanout, key}, fanout, subset.data());
+    positions.insert(positions.end(), subset.begin(), subset.begin() + fanout);
+    return;
+  }
+  const Shuffle shuffle(static_cast<std::uint64_t>(degree), key);
+  for (int j = 0; j < fanout; ++j)
+    positions.push_back(static_cast<Count>(shuffle(static_cast<std::uint64_t>(j))));
+}
 
 template <typename Id>
 std::unique_ptr<PickChooser<Id>> make_uniform_chooser(const store::GraphView& view, ThreadPool& pool) {

@@ -36,12 +36,12 @@ __device__ void put_by_warp(const Writer& writer, const DeviceRange& range, Coun
   }
 }
 
-/// What to do when the finish of node i is known.
+/// Stores the result for node i when its finish is known.
 struct Measure {
   DeviceRange* plan;
   Count* counts;
 
-  __device__ void tell(Count i, DeviceRange range, const Finish& finish) const {
+  __device__ void store(Count i, DeviceRange range, const Finish& finish) const {
     range.key = finish.last;
     plan[i] = range;
     counts[i] = finish.count;
@@ -49,15 +49,15 @@ struct Measure {
   template <int kRounds>
   __device__ void operator()(Count i, const DeviceRange& range, const WarpRace<kRounds>&,
                              const Finish& finish) const {
-    if (lane_index() == 0) tell(i, range, finish);
+    if (lane_index() == 0) store(i, range, finish);
   }
   template <typename OfList>
   __device__ void by_block(Count i, const DeviceRange& range, const OfList&, const Finish& finish) const {
-    if (threadIdx.x == 0) tell(i, range, finish);
+    if (threadIdx.x == 0) store(i, range, finish);
   }
   __device__ void from_memory(Count i, const DeviceRange& range, const StoredArrivals&,
                               const Finish& finish) const {
-    if (threadIdx.x == 0) tell(i, range, finish);
+    if (threadIdx.x == 0) store(i, range, finish);
   }
   __device__ void clear(const DeviceFrontier& frontier, Count num_nodes) const {
     clear_rest(counts, num_nodes, frontier.bound + 1);

@@ -323,7 +323,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-/// As few chunks per tile as kMostTiles allows; in a chain, one word per thread.
+/// Tiles with as few chunks each as kMostTiles allows; in a chain, one word per thread.
 Tiles tiles_of(Count num_nodes) {
   const bool in_chain = num_nodes < kManyNodes;
   constexpr Count kChunkNodes = Count{kChunkWords} * kWordBits;

@@ -23,7 +23,7 @@ struct DeviceBlock {
 class DeviceTranspose {
  public:
   explicit DeviceTranspose(Device device) : device_(device) {}
-  /// Makes room for blocks of so many entries.
+  /// Makes room for blocks of `num_entries` entries.
   void reserve_edges(Count num_entries, const cuda::Stream& stream);
   /// Asynchronous on `stream`; allocates nothing if there is room. Src nodes up to the bound get a list.
   void run(const DeviceBlock& block, const TransposeOutput& out, const cuda::Stream& stream);

@@ -5,7 +5,7 @@
 
 namespace strata::sampling {
 
-/// Where a sampler on a GPU gets the picks of other machines' nodes. In each hop, call ask(), then
+/// Gets the picks of other machines' nodes for a sampler on a GPU. In each hop, call ask(), then
 /// place_counts() before the counts are scanned if lists are packed, and place_picks() after the picks of
 /// local nodes were chosen.
 template <typename Id>

@@ -25,14 +25,14 @@ namespace strata::sampling {
 /// Nodes whose lists ExchangeContext::halo keeps are sampled here and not asked for.
 ///
 /// If a machine's nodes do not fit a segment, the rest is left out and *overflow becomes 1: the batch is
-/// worth nothing and has to be sampled again by other means. agree() tells all ranks.
+/// invalid and has to be sampled again by other means. agree() passes that on to all ranks.
 template <typename Id>
 class DirectExchange final : public DeviceNeighborExchange<Id> {
  public:
   /// REQUIRES: a chooser that the fanout bounds; no fanout of -1.
   DirectExchange(const ExchangeContext& context, const SamplerOptions& options, Device device);
 
-  /// Nodes that a segment has room for, by hop; 0: nothing is sent at that hop. The same on all ranks.
+  /// Sets the capacity of a segment in nodes, by hop; 0: nothing is sent at that hop. The same on all ranks.
   void set_caps(std::span<const Count> caps);
   void grow_caps();  ///< after an overflow, by a tenth
   bool ready() const { return !caps_.empty(); }
@@ -43,7 +43,7 @@ class DirectExchange final : public DeviceNeighborExchange<Id> {
   void ask(const DeviceQuery& query, DevicePickChooser<Id>& chooser, const cuda::Stream& stream) override;
   void place_counts(Count* counts, const cuda::Stream& stream) override;
   void place_picks(const DevicePickOutput<Id>& out, const cuda::Stream& stream) override;
-  /// Ends a batch: *overflow becomes that of any rank.
+  /// Ends a batch: *overflow becomes 1 if it is on any rank.
   void agree(const cuda::Stream& stream) override;
 
   bool can_be_recorded() const { return wire_.can_be_recorded(); }

@@ -17,8 +17,8 @@ struct KeptNodes {
   Count room;
 };
 
-/// One thread per node, which reads a few entries of the index. Nodes that repeat in a frontier that is to be
-/// refused may exceed the room, and are asked for.
+/// One thread per node reads a few entries of the index. Nodes that repeat, in a frontier that will be
+/// refused, may exceed the room, and are asked for.
 __global__ void find_kept(DeviceFrontier frontier, Range own, store::NodeIndexView index, NodeId* others,
                           KeptNodes kept, Count* num_kept) {
   std::uint32_t found_here = 0;
@@ -39,7 +39,7 @@ __global__ void find_kept(DeviceFrontier frontier, Range own, store::NodeIndexVi
   add_to_total(num_kept, found_here);
 }
 
-/// A count beyond the room is the room.
+/// Limits a count to the room.
 __global__ void bound_count(Count* count, Count room) { *count = min(*count, room); }
 
 template <typename T>
@@ -49,7 +49,7 @@ const T* copied(const T* values, Count count, cuda::Array<T>& copy, const cuda::
   return copy.data();
 }
 
-/// Ids from `first` on, as wide as they are.
+/// Copies ids from `first` on, in their own width.
 IdSpan copied(const IdSpan& ids, Count first, Count count, cuda::Array<std::byte>& copy,
               const cuda::Stream& stream) {
   IdSpan result{.data = nullptr, .size = count, .wide = ids.wide};

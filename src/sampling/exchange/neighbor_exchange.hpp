@@ -67,7 +67,7 @@ class NeighborExchange {
   void choose_halo();
   void run_async(std::function<void()> work);
   void wait();
-  /// What the report counts a message as.
+  /// The kind of a message in the report.
   enum class Message : std::uint8_t { request, answer };
   template <typename T>
   void transfer(Message kind, std::span<const T> send, std::span<const Count> send_counts, T* received,

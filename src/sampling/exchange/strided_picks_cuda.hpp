@@ -20,7 +20,7 @@ struct StridedPicks {
 template <typename Id>
 class StridedRoom {
  public:
-  /// Has room for so many lists from now on. REQUIRES: no recorded work uses the memory if it has to grow.
+  /// Makes room for `lists` lists. REQUIRES: no recorded work uses the memory if it has to grow.
   StridedPicks<Id> reserve_for(Count lists, int stride, bool edge_ids, const cuda::Stream& stream);
 
  private:
@@ -35,7 +35,7 @@ class StridedChoice {
  public:
   explicit StridedChoice(Device device);
 
-  /// Writes the picks of the query's nodes, of which -1 has none, and 0 to the counts up to the query's
+  /// Writes the picks of the query's nodes, none for -1, and 0 to the counts up to the query's
   /// bound. REQUIRES: picks.stride == query.fanout > 0.
   void run(const DeviceQuery& query, DevicePickChooser<Id>& chooser, const StridedPicks<Id>& picks,
            const cuda::Stream& stream);
@@ -59,7 +59,7 @@ struct PlacedPicks {
   StridedPicks<Id> picks = {};
 };
 
-/// As DeviceNeighborExchange::place_counts() and place_picks().
+/// See DeviceNeighborExchange::place_counts() and place_picks().
 template <typename Id>
 void place_counts(const PlacedPicks<Id>& placed, Count* counts, const cuda::Stream& stream);
 template <typename Id>

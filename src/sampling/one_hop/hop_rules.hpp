@@ -6,7 +6,7 @@
 #include "strata/sampling/one_hop.hpp"
 #include "strata/util/random.hpp"
 
-/// What one hop computes alike on CPU and GPU.
+/// The arithmetic of one hop, the same on CPU and GPU.
 namespace strata::sampling {
 
 template <typename T>
@@ -17,7 +17,7 @@ STRATA_HOST_DEVICE T element(const PiecedArray& array, Count i) {
   return static_cast<const T*>(array.pieces.data()[piece])[i];
 }
 
-/// Of an array of ids.
+/// Element i of an array of ids.
 STRATA_HOST_DEVICE inline NodeId id_at(const PiecedArray& array, Count i) {
   return array.dtype == DType::i64 ? element<std::int64_t>(array, i) : element<std::int32_t>(array, i);
 }
@@ -37,7 +37,7 @@ STRATA_HOST_DEVICE inline bool is_weight(float value) {
   return value >= 0 && value <= std::numeric_limits<float>::max();
 }
 
-/// Of entry i of the seeds: the same node has other neighbors where it occurs again.
+/// The key of entry i of the seeds: the same node has other neighbors where it occurs again.
 STRATA_HOST_DEVICE inline std::uint64_t entry_key(std::uint64_t key, Count i) {
   return mix64(keyed_word(key, static_cast<std::uint64_t>(i)));
 }
@@ -48,7 +48,7 @@ STRATA_HOST_DEVICE inline bool takes_subset(const HopRule& rule, Count degree) {
          Subset::admits(degree, rule.fanout);
 }
 
-/// Where in its list pick j of an unweighted entry lies that takes no subset.
+/// The position in its list of pick j of an unweighted entry that takes no subset.
 STRATA_HOST_DEVICE inline Count unweighted_position(const HopRule& rule, std::uint64_t key, Count degree,
                                                     Count j) {
   if (rule.replacement == Replacement::with) {

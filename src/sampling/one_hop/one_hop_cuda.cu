@@ -19,7 +19,7 @@ __device__ inline void note_first(Count* first, Count position) {
   atomicMin(reinterpret_cast<long long*>(first), static_cast<long long>(position));
 }
 
-/// The weights of one list, of which the array's first entry that is no weight is noted.
+/// The weights of one list; notes the array's first entry that is no weight.
 template <typename Weight>
 struct CheckedWeights {
   ListWeights<Weight> list;
@@ -137,7 +137,7 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// One block per longer list, which it reads three times or so.
+// One block per longer list, which it reads about three times.
 template <typename Id, typename Weight>
 __global__ void __launch_bounds__(kThreads)
     race_in_blocks(const __grid_constant__ HopTable<Id, Weight> table) {
@@ -285,14 +285,14 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// One thread per entry, which writes itself behind its neighbors.
+// One thread per entry writes the entry itself behind its neighbors.
 template <typename Id, typename Weight>
 __global__ void put_seeds(const __grid_constant__ HopTable<Id, Weight> table, HopEdges out) {
   for (Count i = first_item<Count>(); i < table.seeds.size; i += item_stride<Count>())
     static_cast<Id*>(out.neighbors)[table.offsets[i + 1] + i] = static_cast<Id>(table.seed(i));
 }
 
-/// As many blocks as there is work for.
+/// The number of blocks that have work.
 unsigned blocks_of_warps(Count warps) { return blocks_for(warps * kWarp); }
 
 template <typename Id, typename Weight>

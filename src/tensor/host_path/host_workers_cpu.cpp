@@ -100,8 +100,8 @@ struct HostWorkers::State {
     Patience patience;
     for (;;) {
       if (abandoned(p)) return 0;
-      const Count told = DoorbellWord{read_flag(p.job.doorbell)}.rows_of(p.job.ticket);
-      if (told >= 0) return told;
+      const Count rows = DoorbellWord{read_flag(p.job.doorbell)}.rows_of(p.job.ticket);
+      if (rows >= 0) return rows;
       patience.wait();
     }
   }
@@ -109,10 +109,10 @@ struct HostWorkers::State {
   /// One thread polls the doorbell; the others wait for it.
   void learn_rows(Posted& p) {
     if (!p.led.exchange(true)) {
-      const Count told = listen(p);
+      const Count rows = listen(p);
       {
         const std::lock_guard lock(mutex);
-        p.rows = told;
+        p.rows = rows;
       }
       rung.notify_all();
       posted.notify_all();  // wakes threads that slept during the post

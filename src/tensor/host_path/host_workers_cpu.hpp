@@ -31,7 +31,7 @@ class HostWorkers {
   /// Announces a job, which will ring its doorbell later. Jobs are done in the order of the calls. Does not
   /// block.
   void post(const HostJob& job);
-  /// Says that the GPU will never run the last posted job, because its launch failed.
+  /// Cancels the last posted job, which the GPU will never run, because its launch failed.
   void cancel_last();
 
  private:
@@ -39,7 +39,7 @@ class HostWorkers {
   std::unique_ptr<State> state_;
 };
 
-/// Threads for a rank that has so many cores: three quarters, because the stages need the others. Gathers
+/// Number of threads for a rank with `cores` cores: three quarters; the stages need the others. Gathers
 /// process their chunks in order, so a thread that shares its core with one that waits for the GPU holds up
 /// all. Measured: with 15 threads on 16 cores a training run gathered 30 GB/s; without training they reach
 /// 48.

@@ -14,8 +14,8 @@ class ThreadedGather {
   /// `table` is the tensor's; it has `host_rows` rows in the host stratum.
   ThreadedGather(Device device, const RowTable& table, Count host_rows, const HostGather::Options& options);
 
-  /// As HostGather::gather, from the table of the constructor, whose `bad` may be another; `shape` is that
-  /// for the rows that lie on GPUs. Thread safe.
+  /// Gathers as HostGather::gather does, from the table of the constructor, except that its `bad` may differ;
+  /// `shape` is that for the rows that lie on GPUs. Thread safe.
   void gather(const RowTable& table, const RowGather& gather, const LaunchShape& shape,
               const cuda::Stream& stream);
 

@@ -6,7 +6,7 @@
 namespace strata::tensor {
 namespace {
 
-/// Only the host stratum, with rows numbered from 0.
+/// A table of only the host stratum, with rows numbered from 0.
 RowTable host_table(RowTable table, Count host_rows) {
   table.num_segments = 1;
   table.inline_segments[0] = {.first_row = 0,

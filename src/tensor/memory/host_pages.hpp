@@ -15,7 +15,7 @@ struct Bytes {
 /// the first touch. Returns 0 or an errno. Kernels before 5.14 still populate pages at the first touch.
 int populate(const Bytes& bytes, int num_threads);
 
-/// Whether the kernel has MADV_POPULATE_WRITE. Without it, nothing tells that a shared mapping has no room.
+/// Whether the kernel has MADV_POPULATE_WRITE. Without it, a shared mapping does not report full memory.
 bool can_populate(const Bytes& page);
 
 /// The same for memory of only this process. Throws OutOfMemory.

@@ -17,7 +17,7 @@ namespace strata::tensor {
 class PeerMemory {
  public:
   /// `memory` is null on every rank if one rank cannot reach a GPU of another, or has STRATA_PEER_ACCESS=off
-  /// in its environment; `reason` then says why. create() throws OutOfMemory on all ranks if one GPU is too
+  /// in its environment; `reason` is then set. create() throws OutOfMemory on all ranks if one GPU is too
   /// small, and is collective over the machine.
   struct Result {
     std::unique_ptr<PeerMemory> memory;

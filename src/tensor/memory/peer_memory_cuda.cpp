@@ -33,7 +33,7 @@ void* allocate(Device device, std::size_t bytes, const std::string& name) {
   return data;
 }
 
-/// Empty if this driver cannot share memory; nobody can then import it, and there are no stripes.
+/// The handle of memory; empty if this driver cannot share it, and then there are no stripes.
 std::string ipc_handle(void* data) {
   cudaIpcMemHandle_t handle{};
   if (cudaIpcGetMemHandle(&handle, data) != cudaSuccess) {

@@ -113,7 +113,7 @@ class SharedName {
   bool created_ = false;
 };
 
-/// How the first rank's file looks to the others.
+/// The first rank's file as the others see it.
 struct SeenFile {
   std::array<char, 64> path{};  // empty: there is none
   std::uint64_t device = 0, inode = 0;

@@ -69,7 +69,7 @@ void from_json(const json& j, ProgressState& p) {
 constexpr const char* kBatchSize = "global-batch-size";
 constexpr const char* kGraph = "graph";
 
-/// What to do about options that differ from the checkpoint's.
+/// The remedy for options that differ from the checkpoint's.
 std::string remedy_for(const json& saved, const json& wanted) {
   const auto differs = [&](const char* option) {
     return saved.value(option, json()) != wanted.value(option, json());

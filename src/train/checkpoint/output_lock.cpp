@@ -32,7 +32,7 @@ using nlohmann::json;
 
 constexpr Milliseconds kPoll{100};
 
-/// Who holds a lock.
+/// The owner of a lock.
 struct Owner {
   std::string host, boot, pid_namespace;
   std::int64_t pid = 0;
@@ -95,7 +95,7 @@ struct Seen {
   }
 };
 
-/// The file is opened anew each time, which makes an NFS client ask its server.
+/// Looks at a lock. The file is opened anew each time, which makes an NFS client ask its server.
 std::optional<Seen> look_at(const fs::path& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0 && (errno == ENOENT || errno == ESTALE)) return {};

@@ -12,7 +12,7 @@
 
 namespace strata::train {
 
-/// How the scores of a run are computed. All of them are computed in the same way, so that epochs can be
+/// The way in which the scores of a run are computed: all in the same way, so that epochs can be
 /// compared.
 enum class EvaluationKind { undecided, exact, sampled };
 

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What only a run that got to its first step leaves.
+/// Files that only a run that got to its first step leaves.
 constexpr std::array kResults{"metrics.jsonl", "model.safetensors", "checkpoint.safetensors",
                               "checkpoint.previous.safetensors"};
 constexpr std::array kRecords{"config.toml", "train.log"};
@@ -33,7 +33,7 @@ bool has_run(const fs::path& folder) {
   return false;
 }
 
-/// Many programs have a manifest.json; with the first part beside it, it is that of strata-partition.
+/// Whether a folder holds parts: many programs have a manifest.json, but strata-partition also a first part.
 bool holds_parts(const fs::path& folder) {
   std::error_code ignored;
   return fs::exists(folder / graph::kManifestFile, ignored) &&
@@ -62,7 +62,7 @@ void check_place(const fs::path& folder) {
   }
 }
 
-/// A folder under one name, whether it is there or not.
+/// The canonical name of a folder, whether it exists or not.
 fs::path name_of_folder(const fs::path& folder) {
   std::error_code ignored;
   const fs::path whole = fs::weakly_canonical(fs::absolute(folder, ignored), ignored);
@@ -120,7 +120,7 @@ fs::path last_run() {
   return fs::read_symlink(fs::path(kRuns) / kLast, failed);
 }
 
-/// The link is a help for people: where it cannot be made, the run goes on.
+/// Makes the link runs/last, which helps people: where it cannot be made, the run goes on.
 void link_last(const fs::path& run) {
   std::error_code failed;
   const fs::path link = fs::path(kRuns) / kLast, fresh = fs::path(kRuns) / (run.string() + ".link");

@@ -29,7 +29,7 @@ class RunFolder {
   RunFolder& operator=(const RunFolder&) = delete;
 
   const std::filesystem::path& path() const { return path_; }  ///< the same on all ranks
-  /// Where the first rank writes its log, which begin() calls train.log.
+  /// The path of the first rank's log, which begin() renames to train.log.
   std::filesystem::path log_path() const { return path_ / (replaces_ ? kNewLog : kLog); }
   /// Removes the run that is replaced, if there is one. The first rank calls it when nothing can be refused
   /// any more, before it writes results. Throws Error if another run has taken the folder over.

@@ -8,7 +8,7 @@
 
 namespace strata::train {
 
-/// How much exact evaluation counts the edges of a graph that training samples by weight: in proportion to
+/// The shares with which exact evaluation counts edges that training samples by weight: in proportion to
 /// their weights, and 1 on average over a node's list, as in a draw of the sampler.
 ///
 ///     weights {3, 1, 0, 4} of a node's edges:   shares {1.5, 0.5, 0, 2}

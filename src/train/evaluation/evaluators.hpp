@@ -11,9 +11,9 @@
 
 namespace strata::train {
 
-/// What scores a run: exact evaluation, or sampled evaluation where it was asked for or memory does not
-/// suffice. Decided once, because the best epoch must not depend on what was free when. An owner; its
-/// references outlive it.
+/// The evaluator of a run: exact, or sampled where that was asked for or memory does not
+/// suffice. Decided once, because the best epoch must not depend on the free memory of a moment. An owner;
+/// its references outlive it.
 class Evaluators {
  public:
   /// Collective. Throws InputError for a model that cannot be scored as the run samples.
@@ -23,10 +23,10 @@ class Evaluators {
   void close();  ///< collective
 
   Evaluator& chosen();  ///< decides at the first call. Collective
-  /// What chosen() is, once it was called.
+  /// The kind of chosen(), once it was called.
   EvaluationKind kind() const { return kind_; }
-  /// Makes it that of the run that is resumed. Collective; throws OutOfMemory on all ranks where that one was
-  /// exact and has no room here.
+  /// Keeps the kind of the run that is resumed. Collective; throws OutOfMemory on all ranks where that one
+  /// was exact and does not fit here.
   void keep(EvaluationKind kind);
   LayerwiseEvaluator& exact() { return *exact_; }
 

@@ -15,8 +15,8 @@ namespace {
 constexpr Count kFloatBytes = sizeof(float);
 constexpr Count kIdBytes = 40;  // per input row: global and original id, degree, edge, the fetcher's copies
 
-/// Memory of the chunk that a layer is applied to. On the cpu more memory is not faster, because the nodes of
-/// a chunk share few rows; a GPU needs many rows at once.
+/// Memory for the chunk that a layer is applied to. On the cpu more memory is not faster, because the nodes
+/// of a chunk share few rows; a GPU needs many rows at once.
 Count default_chunk_bytes(Device device) { return device.is_cuda() ? Count{1} << 30 : Count{32} << 20; }
 
 /// Bytes for the sum of a node's neighbors' rows, and its output before and after the activation.
@@ -53,8 +53,8 @@ void LayerRunner::release_buffers() {
   kept_.reset();
 }
 
-/// As many chunks as the rank with the most has, because every step is collective; the additional ones are
-/// empty.
+/// Makes as many chunks as the rank with the most has, because every step is collective; the additional ones
+/// are empty.
 std::vector<NodeChunk> LayerRunner::chunks(const LayerPass& pass, const ChunkCost& cost) const {
   const bool splits_lists = cost.edge_bytes > 0 && pass.model->traits().takes_pieces;
   std::vector<NodeChunk> pieces =
@@ -75,7 +75,7 @@ bool LayerRunner::in_place(const LayerPass& pass) const {
          pass.table_nodes.set() == nullptr && pass.nodes.set() == nullptr;
 }
 
-/// Copies no rows or edges, because the graph itself is the block.
+/// Applies a layer without copies of rows or edges, because the graph itself is the block.
 bool LayerRunner::apply_in_place(const LayerPass& pass, StopPoll& poll, const Consume& consume) {
   const store::GraphView& view = context_.graph->whole_host_view();
   const at::Tensor table = wrap_rows(reinterpret_cast<const float*>(pass.table->host_data()), view.num_local,

@@ -18,7 +18,7 @@
 
 namespace strata::train {
 
-/// Whether the layer reads rows that were projected when they were computed, which it does unless projected
+/// Whether the layer reads rows that were projected when they were computed, as it does unless projected
 /// rows are longer. A node's row is then projected once, not with every chunk that needs it.
 bool reads_projected(const nn::BlockModel& model, int layer);
 

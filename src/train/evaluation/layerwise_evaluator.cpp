@@ -45,7 +45,7 @@ struct LayerwiseEvaluator::State {
   Device device;
   std::vector<Member> members;
   batches::SeedTargets targets;
-  /// Needed for the scores; the same for all evaluations, because the graph does not change.
+  /// The nodes needed for the scores; the same for all evaluations, because the graph does not change.
   std::optional<NeededNodes> needed;
   LayerRunner runner;
 

@@ -11,7 +11,7 @@ namespace strata::train {
 /// Whether a file of logits is text, with an id in each row.
 bool is_csv(const std::string& path);
 
-/// Where the logits of all nodes are written first if `path` is to have something else: a part of them, or
+/// The path for the logits of all nodes if `path` is to have something else in the end: a part of them, or
 /// text. Else `path` itself.
 std::string path_of_all_logits(const std::string& path, bool selects);
 

@@ -51,7 +51,7 @@ int open_existing(const std::string& path) {
   return fd;
 }
 
-/// Gives the file its final length, and reserves its room on the disk if the file system can.
+/// Gives the file its final length, and reserves its disk space if the file system can.
 void reserve(int fd, Count bytes, const std::string& path) {
   if (::fallocate(fd, 0, 0, bytes) == 0) return;
   const int code = errno;

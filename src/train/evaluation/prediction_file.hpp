@@ -11,7 +11,7 @@ namespace strata::train {
 /// of the open file.
 ///
 /// It is made under a temporary name and renamed by close(), so that only a complete file gets the final
-/// name. Its room on the disk is reserved at the start if the file system can do that.
+/// name. Its disk space is reserved at the start if the file system can do that.
 class PredictionFile {
  public:
   /// Collective. Throws IoError on all ranks if the disk has no room, the file cannot be made, or a rank does

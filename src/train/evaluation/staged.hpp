@@ -16,7 +16,7 @@ class Staged {
  public:
   std::vector<T> values;
 
-  /// Where `device` finds the values from this point of `stream` on, until the next call.
+  /// The address of the values on `device`, from this point of `stream` on, until the next call.
   const T* on(Device device, const std::string& what, const cuda::Stream& stream) {
     if (!device.is_cuda()) return values.data();
     const Count size = std::ssize(values);

@@ -16,7 +16,7 @@ constexpr const char* kRealRemedy = "Give a finite decimal number, such as 0.003
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/// Some programs read 00012 as 10, others as 12.
+/// Whether a number has a leading zero: some programs read 00012 as 10, others as 12.
 bool has_leading_zero(std::string_view text) {
   if (text.starts_with('-')) text.remove_prefix(1);
   return text.size() > 1 && text[0] == '0' && is_digit(text[1]);

@@ -61,7 +61,7 @@ void add_data_options(OptionTable& table, TrainSettings& settings) {
       .add_as<options::FlagOrText>(
           "resume", settings.resume,
           "Continue the run in this folder (without a value: in --output) with its options. Those given "
-          "again must have the same values, except --epochs and options that say where and how the run "
+          "again must have the same values, except --epochs and options that set where and how the run "
           "computes")
       .common()
       .per_run();
@@ -236,7 +236,7 @@ void add_machine_options(OptionTable& table, TrainConfig& c) {
   table.add_as<options::BytesOrAuto>(
       "halo-cache", c.halo_cache_bytes,
       "Memory per machine for neighbor lists and feature rows of other machines' nodes, e.g. 8GiB; 0: none; "
-      "auto: up to a tenth of what is free, as far as measured rates say that it pays. Results are the same");
+      "auto: up to a tenth of what is free, as far as it pays by measured rates. Results are the same");
   table.add(
       "watchdog", c.watchdog_seconds,
       "Seconds that a rank may make no progress, once the graph is loaded, before the run is aborted; 0: "

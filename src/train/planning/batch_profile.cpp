@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <limits>
-#include <random>
 #include <utility>
 
 #include "strata/batches/seed_schedule.hpp"
+#include "strata/sampling/uniform_picks.hpp"
+#include "strata/util/random.hpp"
 #include "strata/util/shares.hpp"
 
 namespace strata::train {
@@ -93,57 +93,59 @@ TrainNodes train_nodes_of(const OpenParts& parts, bool with_clusters) {
   return train;
 }
 
-/// Reads neighbor lists where they lie, and picks from them.
+/// Reads neighbor lists where they lie, and picks from them as the uniform sampler of a run does. Nodes are
+/// known by their numbers in the parts, which key their choices in place of original ids.
 class ListSampler {
  public:
   /// `allowed` says which nodes are neighbors; empty: all.
-  ListSampler(const OpenParts& parts, std::uint64_t seed, std::vector<bool> allowed)
-      : parts_(parts), random_(seed), allowed_(std::move(allowed)) {}
+  ListSampler(const OpenParts& parts, std::vector<bool> allowed)
+      : parts_(parts), allowed_(std::move(allowed)) {}
 
+  /// A hop of a batch.
+  struct Draw {
+    BatchKey batch;
+    std::uint32_t hop = 0;
+    int fanout = 0;
+  };
   /// Appends the picks of a node; returns how many there are. Nodes in ascending order are the cheapest.
-  Count pick(NodeId node, int fanout, std::vector<NodeId>& picks) {
+  Count pick(NodeId node, const Draw& draw, std::vector<NodeId>& picks) {
     const graph::PartitionBook& book = parts_.manifest().book;
     const int part = book.part_of(node);
     const Range list = parts_.list_of(part, book.local_of(node), recent_);
-    const Count degree = list.count;
-    if (degree == 0 || fanout == 0) return 0;
-    Count wanted = fanout < 0 ? degree : std::min<Count>(degree, fanout);
-    if (allowed_.empty() && degree > kLongList && wanted < degree)
-      return pick_from_long(part, list, wanted, picks);
-    list_.resize(static_cast<std::size_t>(degree));
-    parts_.read_neighbors(part, list, list_.data(), recent_);
-    if (!allowed_.empty()) {
-      std::erase_if(list_, [&](NodeId v) { return !allowed_[static_cast<std::size_t>(v)]; });
-      wanted = std::min(wanted, std::ssize(list_));
+    if (list.count == 0 || draw.fanout == 0) return 0;
+    const std::uint64_t key = node_key(draw.batch, RandomUse::sample, draw.hop, node);
+    const auto chooses = [&](Count degree) { return draw.fanout >= 0 && draw.fanout < degree; };
+    positions_.clear();
+    if (allowed_.empty() && list.count > kLongList && chooses(list.count)) {
+      sampling::append_uniform_picks(list.count, draw.fanout, key, positions_);
+      std::ranges::sort(positions_);
+      for (const Count position : positions_) {
+        NodeId neighbor = 0;
+        parts_.read_neighbors(part, {list.first + position, 1}, &neighbor, recent_);
+        picks.push_back(neighbor);
+      }
+      return draw.fanout;
     }
-    std::ranges::sample(list_, std::back_inserter(picks), wanted, random_);
-    return wanted;
+    list_.resize(at(list.count));
+    parts_.read_neighbors(part, list, list_.data(), recent_);
+    if (!allowed_.empty()) std::erase_if(list_, [&](NodeId v) { return !allowed_[at(v)]; });
+    if (!chooses(std::ssize(list_))) {
+      picks.insert(picks.end(), list_.begin(), list_.end());
+      return std::ssize(list_);
+    }
+    sampling::append_uniform_picks(std::ssize(list_), draw.fanout, key, positions_);
+    for (const Count position : positions_) picks.push_back(list_[at(position)]);
+    return draw.fanout;
   }
 
  private:
   static constexpr Count kLongList = 4096;
 
-  Count pick_from_long(int part, Range list, Count wanted, std::vector<NodeId>& picks) {
-    std::uniform_int_distribution<Count> place(0, list.count - 1);
-    std::vector<Count> places;
-    while (std::ssize(places) < wanted) {
-      const Count chosen = place(random_);
-      if (std::ranges::find(places, chosen) == places.end()) places.push_back(chosen);
-    }
-    std::ranges::sort(places);
-    for (const Count chosen : places) {
-      NodeId neighbor = 0;
-      parts_.read_neighbors(part, {list.first + chosen, 1}, &neighbor, recent_);
-      picks.push_back(neighbor);
-    }
-    return wanted;
-  }
-
   const OpenParts& parts_;
   graph::RecentBlocks recent_;
-  std::mt19937_64 random_;
   std::vector<bool> allowed_;
   std::vector<NodeId> list_;
+  std::vector<Count> positions_;
 };
 
 std::vector<bool> marks_of(const std::vector<NodeId>& nodes, Count num_nodes) {
@@ -177,15 +179,16 @@ void add_inputs(const std::vector<NodeId>& inputs, const graph::PartitionBook& b
   }
 }
 
-void add_batch(std::vector<NodeId> nodes, const std::vector<int>& fanouts, const OwnRange& own,
-               ListSampler& sampler, const graph::PartitionBook& book, BatchProfile& sum) {
+void add_batch(std::vector<NodeId> nodes, const BatchKey& key, const std::vector<int>& fanouts,
+               const OwnRange& own, ListSampler& sampler, const graph::PartitionBook& book,
+               BatchProfile& sum) {
   std::ranges::sort(nodes);
   std::vector<NodeId> picks, found;
   for (std::size_t hop = 0; hop < fanouts.size(); ++hop) {
     BatchProfile::Hop& of_hop = sum.hops[hop];
     picks.clear();
     for (const NodeId node : nodes) {
-      const Count taken = sampler.pick(node, fanouts[hop], picks);
+      const Count taken = sampler.pick(node, {key, static_cast<std::uint32_t>(hop), fanouts[hop]}, picks);
       ++of_hop.nodes;
       of_hop.picks += static_cast<double>(taken);
       if (own.has(node)) continue;
@@ -213,11 +216,6 @@ void divide(BatchProfile& sum) {
 
 }  // namespace
 
-Count id_bytes(const graph::Manifest& manifest) {
-  return manifest.book.num_nodes() > std::numeric_limits<std::int32_t>::max() ? sizeof(std::int64_t)
-                                                                              : sizeof(std::int32_t);
-}
-
 BatchProfile profile_batches(const graph::PartsOrigin& parts, const graph::Manifest& manifest,
                              const ProfiledJob& job) {
   const graph::PartitionBook& book = manifest.book;
@@ -229,7 +227,7 @@ BatchProfile profile_batches(const graph::PartsOrigin& parts, const graph::Manif
 
   BatchProfile sum;
   sum.hops.resize(job.fanouts.size());
-  ListSampler sampler(open, job.seed + 1,
+  ListSampler sampler(open,
                       job.train_edges_only ? marks_of(train.nodes, book.num_nodes()) : std::vector<bool>());
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < job.batches; ++i) {
@@ -249,7 +247,9 @@ BatchProfile profile_batches(const graph::PartsOrigin& parts, const graph::Manif
     sum.steps_per_epoch = schedule.steps_per_epoch();
     const Count step = i * schedule.steps_per_epoch() / job.batches;
     const OwnRange own{machine_offsets[machine], machine_offsets[machine + 1]};
-    add_batch(schedule.step(0, step).seeds, job.fanouts, own, sampler, book, sum);
+    add_batch(schedule.step(0, step).seeds,
+              {.seed = job.seed, .epoch = 0, .step = static_cast<std::uint32_t>(step)}, job.fanouts, own,
+              sampler, book, sum);
     ++sum.batches;
   }
   divide(sum);

@@ -7,16 +7,15 @@
 #include <cmath>
 
 #include "planning/measured_run.hpp"
-#include "planning/model_work.hpp"
 #include "strata/batches/in_flight.hpp"
 #include "strata/batches/pipeline.hpp"
 #include "strata/graph/part_file.hpp"
+#include "strata/plan/memory.hpp"
+#include "strata/plan/model_work.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::train {
 namespace {
-
-constexpr double kMargin = 1.04;  // of messages of fixed size: padding.cpp
 
 void check_same_model(const MeasuredRun& run, const TrainConfig& config) {
   const std::string fanouts = fmt::format("[{}]", fmt::join(config.fanouts, ","));
@@ -32,12 +31,13 @@ double seeds_per_rank(const StepPlan& plan) {
   return static_cast<double>(plan.global_batch) / plan.cluster.all_ranks();
 }
 
-void estimate_seconds(const TrainConfig& config, const graph::Manifest& manifest, StepPlan& plan) {
+void estimate_seconds(const TrainConfig& config, const plan::RunShape& run, const graph::Manifest& manifest,
+                      StepPlan& plan) {
   const RankSpeed speed = speed_of(plan.cluster, config.precision);
-  const StepWork work = work_of(config, manifest, plan.profile);
+  const plan::StepWork work = plan::work_of(run, manifest, plan.profile);
   double picks = 0;
   for (const BatchProfile::Hop& hop : plan.profile.hops) picks += hop.picks;
-  StepInputs& inputs = plan.inputs;
+  plan::StepInputs& inputs = plan.inputs;
   inputs.sample_seconds = picks / speed.picks;
   const auto row_bytes = static_cast<double>(plan::feature_row_bytes(manifest, config.feature_format));
   inputs.gather_seconds = plan.cluster.has_gpus() ? plan.memory.placement.seconds.batch()
@@ -59,8 +59,8 @@ double staging_seconds(const StepPlan& plan, const graph::Manifest& manifest) {
 
 /// What was measured takes the place of estimates; seeds scale it.
 void take_measured(const TrainConfig& config, StepPlan& plan) {
-  const Cluster& cluster = plan.cluster;
-  StepInputs& inputs = plan.inputs;
+  const plan::Cluster& cluster = plan.cluster;
+  plan::StepInputs& inputs = plan.inputs;
   if (!cluster.measured.empty()) {
     const MeasuredRun run = read_measured_run(cluster.measured);
     check_same_model(run, config);
@@ -81,13 +81,13 @@ void take_measured(const TrainConfig& config, StepPlan& plan) {
 
 /// On several machines a run hides round trips behind further batches.
 void take_batches_in_flight(const TrainConfig& config, StepPlan& plan) {
-  StepInputs& inputs = plan.inputs;
+  plan::StepInputs& inputs = plan.inputs;
   if (!config.pipeline) return;
   if (inputs.machines == 1) return;
   if (plan.cluster.has_gpus() && inputs.link.latency_seconds <= batches::kSlowRound) return;
-  const StepEstimate one_each = estimate_step(inputs);
+  const plan::StepEstimate one_each = plan::estimate_step(inputs);
   double sample_rounds = 0;
-  for (const WireLoad& hop : inputs.hops) sample_rounds += hop.rounds;
+  for (const plan::WireLoad& hop : inputs.hops) sample_rounds += hop.rounds;
   const batches::InFlight chosen =
       batches::in_flight_for({.sample = one_each.sample,
                               .gather = one_each.gather,
@@ -100,9 +100,58 @@ void take_batches_in_flight(const TrainConfig& config, StepPlan& plan) {
   inputs.gathered_at_once = chosen.gathered;
 }
 
+plan::LayerArithmetic arithmetic_of(nn::ModelKind model) {
+  switch (model) {
+    case nn::ModelKind::sage:
+      return {.output_in_out = 2};
+    case nn::ModelKind::gcn:
+      return {.output_in_out = 1};
+    case nn::ModelKind::gin:
+      return {.output_in_out = 1, .output_out_out = 1};
+    case nn::ModelKind::gat:
+      return {.input_in_out = 1};
+  }
+  return {};
+}
+
 }  // namespace
 
-RankSpeed speed_of(const Cluster& cluster, Precision precision) {
+plan::RunShape run_shape(const TrainConfig& config, int ranks) {
+  return {.fanouts = config.fanouts,
+          .hidden = config.hidden,
+          .layer = arithmetic_of(config.model),
+          .seeds = config.global_batch_size > 0 ? config.global_batch_size / ranks + 1 : config.batch_size,
+          .batches_in_flight = config.pipeline ? batches::Pipeline::kBuffers : 1,
+          .buffers = batches::Pipeline::kBuffers,
+          .train_edges_only = config.inductive,
+          .edge_weights = config.sampling_method() == sampling::Method::weighted,
+          .in_degrees = config.model == nn::ModelKind::gcn || config.model == nn::ModelKind::gin,
+          .gpu_memory_bytes = config.gpu_memory_bytes,
+          .halo_cache_bytes = config.halo_cache_bytes,
+          .placement = plan::parse_placement(config.placement),
+          .feature_format = config.feature_format,
+          .replication = config.replicate_graph,
+          .rows_travel_in_bf16 = config.row_exchange_precision == RowPrecision::bf16};
+}
+
+comm::Topology topology_of(const plan::Cluster& cluster) {
+  comm::Topology topology;
+  topology.machines.resize(static_cast<std::size_t>(cluster.machines));
+  for (int machine = 0; machine < cluster.machines; ++machine) {
+    for (int local = 0; local < cluster.ranks_per_machine(); ++local) {
+      topology.machines[static_cast<std::size_t>(machine)].push_back(static_cast<int>(topology.ranks.size()));
+      comm::Topology::Rank& rank = topology.ranks.emplace_back();
+      rank.host = std::to_string(machine);
+      rank.machine = machine;
+      rank.local_rank = rank.host_rank = local;
+      if (cluster.has_gpus()) rank.device = {.kind = Device::Kind::cuda, .index = local};
+    }
+  }
+  topology.gpu_per_rank = cluster.has_gpus();
+  return topology;
+}
+
+RankSpeed speed_of(const plan::Cluster& cluster, Precision precision) {
   if (!cluster.has_gpus())
     return {.flops = 4e10, .aggregated_bytes = 8e9, .picks = 2e7, .row_bytes = 3e9, .start_seconds = 1e-3};
   const double factor = precision == Precision::f32 ? 0.25 : precision == Precision::bf16 ? 1.5 : 1;
@@ -113,9 +162,9 @@ RankSpeed speed_of(const Cluster& cluster, Precision precision) {
           .start_seconds = 1e-4};
 }
 
-ExchangeLoads loads_of(const BatchProfile& profile, const std::vector<int>& fanouts, const MemoryPlan& memory,
-                       int machines, const batches::Routes& routes, std::int64_t id_bytes,
-                       std::int64_t row_bytes) {
+ExchangeLoads loads_of(const BatchProfile& profile, const std::vector<int>& fanouts,
+                       const plan::MemoryPlan& memory, int machines, const batches::Routes& routes,
+                       std::int64_t id_bytes, std::int64_t row_bytes) {
   ExchangeLoads loads;
   if (machines == 1) return loads;
   const double others = machines - 1, id = static_cast<double>(id_bytes);
@@ -125,11 +174,11 @@ ExchangeLoads loads_of(const BatchProfile& profile, const std::vector<int>& fano
     const double left = 1 - memory.cached_lists;
     const double nodes = h.remote_nodes * left, picks = h.remote_picks * left;
     if (routes.neighbors == batches::Transport::nccl) {
-      loads.hops.push_back(nodes < 0.5
-                               ? WireLoad{}
-                               : WireLoad{.bytes = kMargin * nodes * (id + kCount + fanouts[hop] * id),
-                                          .messages = 3 * others,
-                                          .rounds = 2});
+      loads.hops.push_back(nodes < 0.5 ? plan::WireLoad{}
+                                       : plan::WireLoad{.bytes = plan::kPaddingMargin * nodes *
+                                                                 (id + kCount + fanouts[hop] * id),
+                                                        .messages = 3 * others,
+                                                        .rounds = 2});
       continue;
     }
     // numbers of requests, requests, numbers of picks, picks
@@ -140,12 +189,13 @@ ExchangeLoads loads_of(const BatchProfile& profile, const std::vector<int>& fano
   const double bytes = rows * (kRowId + static_cast<double>(row_bytes));
   // Rows between GPUs: ids, rows, and the agreement that all fitted; else how many, numbers, ids, rows.
   const bool direct = routes.requests == batches::Transport::nccl && routes.rows == batches::Transport::nccl;
-  loads.rows = direct ? WireLoad{.bytes = kMargin * bytes, .messages = 2 * others, .rounds = 3}
-                      : WireLoad{.bytes = bytes, .messages = 4 * others, .rounds = 4};
+  loads.rows =
+      direct ? plan::WireLoad{.bytes = plan::kPaddingMargin * bytes, .messages = 2 * others, .rounds = 3}
+             : plan::WireLoad{.bytes = bytes, .messages = 4 * others, .rounds = 4};
   return loads;
 }
 
-StepPlan make_plan(const TrainConfig& config, const Cluster& cluster) {
+StepPlan make_plan(const TrainConfig& config, const plan::Cluster& cluster) {
   const auto origin = config.graph.parts();
   if (!origin) {
     throw InputError(fmt::format("strata-plan: {} has no parts", config.graph.text()),
@@ -162,28 +212,35 @@ StepPlan make_plan(const TrainConfig& config, const Cluster& cluster) {
                                   .fanouts = config.fanouts,
                                   .seed = config.seed,
                                   .train_edges_only = config.inductive});
-  plan.memory = plan_memory(config, manifest, cluster, plan.profile);
+  const plan::RunShape run = run_shape(config, cluster.all_ranks());
+  const comm::Topology topology = topology_of(cluster);
   batches::RouteRequest request = route_request(config);
+  const batches::Routes expected = batches::choose_routes(topology, request);
+  plan.memory =
+      plan::plan_memory(run, manifest, cluster, plan.profile,
+                        plan::estimated_cache_rates(cluster, expected.rows == batches::Transport::nccl,
+                                                    expected.neighbors == batches::Transport::nccl));
   request.replicated = plan.memory.replicated;
-  plan.routes = batches::choose_routes(topology_of(cluster), request);
-  const ExchangeLoads loads = loads_of(plan.profile, config.fanouts, plan.memory, cluster.machines,
-                                       plan.routes, id_bytes(manifest), sent_row_bytes(config, manifest));
+  plan.routes = batches::choose_routes(topology, request);
+  const ExchangeLoads loads =
+      loads_of(plan.profile, config.fanouts, plan.memory, cluster.machines, plan.routes,
+               plan::id_bytes_of(manifest.book.num_nodes()), plan::sent_row_bytes(run, manifest));
   constexpr double kWireShareOfGpu = 0.55;  // NCCL's kernels beside training: benchmarks/scaling
   plan.inputs = {.hops = loads.hops,
                  .rows = loads.rows,
-                 .gradient_bytes = parameters_of(config, manifest) * sizeof(float),
+                 .gradient_bytes = plan::parameters_of(run, manifest) * sizeof(float),
                  .ranks = cluster.all_ranks(),
                  .machines = cluster.machines,
                  .batches_in_flight = config.pipeline ? 3 : 1,
                  .loading_share = cluster.has_gpus() ? 0.0 : 1.0,
                  .wire_share = cluster.has_gpus() ? kWireShareOfGpu : 1.0,
                  .link = cluster.link_of_rank()};
-  estimate_seconds(config, manifest, plan);
+  estimate_seconds(config, run, manifest, plan);
   take_measured(config, plan);
   plan.inputs.staging_seconds = staging_seconds(plan, manifest);
   take_batches_in_flight(config, plan);
-  plan.estimate = estimate_step(plan.inputs);
-  plan.alone = estimate_step(without_wire(plan.inputs));
+  plan.estimate = plan::estimate_step(plan.inputs);
+  plan.alone = plan::estimate_step(plan::without_wire(plan.inputs));
   return plan;
 }
 

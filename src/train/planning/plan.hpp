@@ -4,27 +4,33 @@
 #include <string>
 
 #include "planning/batch_profile.hpp"
-#include "planning/cluster.hpp"
-#include "planning/memory_plan.hpp"
-#include "planning/step_model.hpp"
 #include "strata/batches/routes.hpp"
+#include "strata/plan/cluster.hpp"
+#include "strata/plan/memory_plan.hpp"
+#include "strata/plan/step_model.hpp"
 #include "strata/train/config.hpp"
 
 namespace strata::train {
 
 /// What a run would need and how fast it would be.
 struct StepPlan {
-  Cluster cluster = {};
+  plan::Cluster cluster = {};
   Count global_batch = 0;
   BatchProfile profile = {};
-  MemoryPlan memory = {};
-  StepInputs inputs = {};
-  StepEstimate estimate = {}, alone = {};  ///< alone: the same batches without other machines
-  std::string basis = {};                  ///< where the seconds of compute come from
+  plan::MemoryPlan memory = {};
+  plan::StepInputs inputs = {};
+  plan::StepEstimate estimate = {}, alone = {};  ///< alone: the same batches without other machines
+  std::string basis = {};                        ///< where the seconds of compute come from
   batches::Routes routes = {};
 
   double efficiency() const { return estimate.step > 0 ? alone.step / estimate.step : 0; }
 };
+
+/// What a forecast must know of the run on this cluster.
+plan::RunShape run_shape(const TrainConfig& config, int ranks);
+
+/// Where the ranks of such a run are.
+comm::Topology topology_of(const plan::Cluster& cluster);
 
 /// As model_name(), for a library that knows no libtorch.
 inline std::string planned_model(const TrainConfig& config) {
@@ -37,21 +43,21 @@ struct RankSpeed {
   double picks = 0, row_bytes = 0;         ///< per second
   double start_seconds = 0;                ///< of a step's kernels
 };
-RankSpeed speed_of(const Cluster& cluster, Precision precision);
+RankSpeed speed_of(const plan::Cluster& cluster, Precision precision);
 
 /// The messages of a batch: as they are counted in `traffic`. Requests and answers from GPU to GPU have a
 /// fixed size, which has a margin, and counts travel in them.
 struct ExchangeLoads {
-  std::vector<WireLoad> hops = {};
-  WireLoad rows = {};
+  std::vector<plan::WireLoad> hops = {};
+  plan::WireLoad rows = {};
 };
-ExchangeLoads loads_of(const BatchProfile& profile, const std::vector<int>& fanouts, const MemoryPlan& memory,
-                       int machines, const batches::Routes& routes, std::int64_t id_bytes,
-                       std::int64_t row_bytes);
+ExchangeLoads loads_of(const BatchProfile& profile, const std::vector<int>& fanouts,
+                       const plan::MemoryPlan& memory, int machines, const batches::Routes& routes,
+                       std::int64_t id_bytes, std::int64_t row_bytes);
 
 /// Samples some batches and adds up. Reads of a graph its manifest and the lists of these batches. Throws
 /// InputError for a graph without parts, and for measured runs of another model.
-StepPlan make_plan(const TrainConfig& config, const Cluster& cluster);
+StepPlan make_plan(const TrainConfig& config, const plan::Cluster& cluster);
 
 std::string plan_text(const TrainConfig& config, const StepPlan& plan);
 nlohmann::json plan_record(const TrainConfig& config, const StepPlan& plan);

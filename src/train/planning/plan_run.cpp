@@ -16,7 +16,7 @@ namespace strata::train {
 namespace {
 
 /// Throws InputError for options that contradict the cluster, as a run on it would.
-void check_cluster(const TrainConfig& config, const Cluster& cluster) {
+void check_cluster(const TrainConfig& config, const plan::Cluster& cluster) {
   using Compute = comm::TopologyOptions::Compute;
   const int ranks = cluster.ranks_per_machine(), asked = config.topology.ranks_per_machine;
   if (asked > 0 && asked != ranks)
@@ -33,12 +33,12 @@ void check_cluster(const TrainConfig& config, const Cluster& cluster) {
 }
 
 /// The machines of this run, as far as a plan knows machines: all like the first one.
-Cluster present_cluster(const TrainConfig& config, const comm::World& world,
-                        const std::optional<MeasuredLink>& link) {
+plan::Cluster present_cluster(const TrainConfig& config, const comm::World& world,
+                              const std::optional<MeasuredLink>& link) {
   const comm::Topology topology = comm::discover(world.communicator(), config.topology);
   check_device_options(config, topology);
   comm::Machine machine(world.communicator(), topology);
-  Cluster cluster;
+  plan::Cluster cluster;
   cluster.machines = topology.num_machines();
   cluster.ranks = machine.size();
   cluster.host_memory = comm::free_host_memory(machine).share_bytes;
@@ -60,12 +60,12 @@ Cluster present_cluster(const TrainConfig& config, const comm::World& world,
 RunPlan plan_run(const TrainConfig& config, const std::string& cluster_text, const comm::World& world,
                  const std::optional<MeasuredLink>& link) {
   world.communicator().together([&] { validate(config); });
-  Cluster cluster;
+  plan::Cluster cluster;
   if (cluster_text.empty())
     cluster = present_cluster(config, world, link);
   else
     world.communicator().together([&] {
-      cluster = parse_cluster(cluster_text);
+      cluster = plan::parse_cluster(cluster_text);
       check_cluster(config, cluster);
     });
   RunPlan texts;

@@ -29,8 +29,8 @@ std::string bit_rate(double bytes_per_second) {
 }
 
 std::string cluster_text(const StepPlan& plan) {
-  const Cluster& c = plan.cluster;
-  const Link link = plan.inputs.link;
+  const plan::Cluster& c = plan.cluster;
+  const plan::Link link = plan.inputs.link;
   std::string text = fmt::format("cluster {} of {}{}", counted(c.machines, "machine"),
                                  counted(c.ranks_per_machine(), c.has_gpus() ? "GPU" : "rank"),
                                  c.has_gpus() ? "" : " on CPUs");
@@ -51,7 +51,7 @@ std::string host_remedy(const StepPlan& plan) {
 }
 
 std::string host_text(const StepPlan& plan) {
-  const MemoryPlan& m = plan.memory;
+  const plan::MemoryPlan& m = plan.memory;
   std::string text = fmt::format("host    {} per machine, of which a run takes {}\n",
                                  format_bytes(plan.cluster.host_memory), format_bytes(m.host_bytes()));
   text += fmt::format("        structure{} {}, feature rows {}\n", m.replicated ? " of the whole graph" : "",
@@ -66,7 +66,7 @@ std::string host_text(const StepPlan& plan) {
 }
 
 std::string memory_text(const StepPlan& plan) {
-  const MemoryPlan& m = plan.memory;
+  const plan::MemoryPlan& m = plan.memory;
   std::string text;
   if (plan.cluster.has_gpus()) {
     text +=
@@ -111,7 +111,7 @@ std::string cache_text(const TrainConfig& config, const StepPlan& plan) {
 }
 
 std::string step_text(const StepPlan& plan) {
-  const StepEstimate& e = plan.estimate;
+  const plan::StepEstimate& e = plan.estimate;
   Table table({"a step", "seconds"});
   table.row({"sampling", format_seconds(e.sample)});
   table.row({"gathering", format_seconds(e.gather)});
@@ -123,7 +123,7 @@ std::string step_text(const StepPlan& plan) {
                            "step    {}, limited by {}; {} per epoch ({})\n"
                            "        {} of one machine's speed per rank\n"
                            "        arithmetic {}\n",
-                           format_seconds(e.step), name_of(e.limit),
+                           format_seconds(e.step), plan::name_of(e.limit),
                            format_seconds(e.step * static_cast<double>(plan.profile.steps_per_epoch)),
                            counted(plan.profile.steps_per_epoch, "step"), percent(plan.efficiency()),
                            plan.basis);
@@ -154,7 +154,7 @@ json plan_record(const TrainConfig& config, const StepPlan& plan) {
                         {"stratum", stratum_name(stratum.stratum)},
                         {"rows", stratum.rows},
                         {"share", stratum.share}});
-  const StepEstimate& e = plan.estimate;
+  const plan::StepEstimate& e = plan.estimate;
   return {{"graph", config.graph.text()},
           {"machines", plan.cluster.machines},
           {"ranks", plan.cluster.all_ranks()},
@@ -179,7 +179,7 @@ json plan_record(const TrainConfig& config, const StepPlan& plan) {
           {"wire_seconds", e.wire},
           {"step_seconds", e.step},
           {"batches_in_flight", plan.inputs.batches_in_flight},
-          {"limit", name_of(e.limit)},
+          {"limit", plan::name_of(e.limit)},
           {"alone_seconds", plan.alone.step},
           {"efficiency", plan.efficiency()},
           {"basis", plan.basis}};

@@ -20,7 +20,7 @@ namespace {
 
 using options::Option;
 
-/// Lines of a comment: a control character would end it.
+/// Text as lines of a comment, which a control character would end.
 std::string as_comment(const std::string& text) {
   std::string line = "# " + text;
   std::ranges::replace_if(
@@ -36,7 +36,7 @@ std::string source_of(const Option& option, const TrainConfig& config) {
   return table.find(option.name)->literal() == option.literal() ? "default" : "the program";
 }
 
-/// No value that --model takes.
+/// Whether the model is the program's own, and so no value that --model takes.
 bool is_model_of_program(const Option& option, const TrainConfig& config) {
   return option.name == "model" && !config.own_model.empty();
 }

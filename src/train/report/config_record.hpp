@@ -8,7 +8,7 @@
 
 namespace strata::train {
 
-/// What program a run is of, where and when.
+/// The program of a run, its place and time.
 struct RunOrigin {
   std::string version;                 ///< "0.2.0+g1a2b3c4d5e"
   std::vector<std::string> libraries;  ///< "libtorch 2.9.1", "Open MPI v4.1.4", ...
@@ -19,7 +19,7 @@ struct RunOrigin {
   std::string started;  ///< 2026-11-22T20:30:00
 };
 
-/// Of this process; `hosts` are the hosts of the ranks.
+/// The origin of this process's run; `hosts` are the hosts of the ranks.
 RunOrigin run_origin(const std::vector<std::string>& hosts, const std::string& parts_by);
 
 /// The contents of config.toml: every option with its value and where that came from. --config reads it back;

@@ -8,7 +8,7 @@
 
 namespace strata::train {
 
-/// What the machines of a run asked of each other while it trained, summed over the ranks.
+/// Requests of a run's machines to each other while it trained, summed over the ranks.
 struct ExchangeTotals {
   struct Hop {
     Count frontier = 0;  ///< nodes whose neighbors were sampled

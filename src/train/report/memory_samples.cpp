@@ -19,7 +19,7 @@ std::int64_t used_device_bytes(Device device) {
   return memory.total_bytes - memory.free_bytes;
 }
 
-/// Keeps the first, the third and so on.
+/// Drops every second sample: the second, the fourth and so on.
 void drop_every_second(std::vector<MemorySample>& samples) {
   for (std::size_t i = 0; 2 * i < samples.size(); ++i) samples[i] = samples[2 * i];
   samples.resize((samples.size() + 1) / 2);

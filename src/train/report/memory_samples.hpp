@@ -15,7 +15,7 @@ struct MemorySample {
   std::int64_t device_bytes = 0;  ///< in use on its GPU, by this process and by others; 0 on the cpu
 };
 
-/// What a rank holds over the time of an epoch, every few seconds and at its end.
+/// Samples of a rank's memory over the time of an epoch, every few seconds and at its end.
 ///
 /// However long an epoch is, its samples are at most kMost: when they would be more, every second one is
 /// dropped and the next ones are taken half as often.

@@ -18,7 +18,7 @@
 namespace strata::train {
 namespace {
 
-/// Whether a record tells of something after `progress`.
+/// Whether a record is about something after `progress`.
 bool is_after(const ProgressState& progress, const nlohmann::json& record) {
   const std::string type = record.value("type", "");
   const Count done = progress.epoch, epoch = record.value("epoch", Count{0});
@@ -31,7 +31,7 @@ bool is_after(const ProgressState& progress, const nlohmann::json& record) {
   return false;
 }
 
-/// To the millisecond.
+/// The time, to the millisecond.
 double time_stamp() {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   return static_cast<double>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count()) / 1000;

@@ -11,7 +11,7 @@ using nlohmann::json;
 
 namespace {
 
-/// One array per field: the names of fields, once per sample, would be most of the record.
+/// The samples as one array per field: repeated names of fields would be most of the record.
 json samples_json(const std::vector<MemorySample>& samples) {
   json times = json::array(), host = json::array(), device = json::array();
   for (const MemorySample& sample : samples) {

@@ -10,7 +10,7 @@
 
 namespace strata::train {
 
-/// What a rank has held.
+/// The memory that a rank has held.
 struct RankMemory {
   std::int64_t peak_device_bytes = 0;  ///< libtorch's
   std::vector<MemorySample> samples;

@@ -44,7 +44,7 @@ std::string ranks_table(const comm::Topology& topology) {
 
 std::size_t num_ranks(const RunFacts& facts) { return facts.topology.ranks.size(); }
 
-/// Empty on one machine.
+/// The way of rows between machines; empty on one machine.
 std::string row_exchange_name(const RunFacts& facts) {
   return facts.row_exchange ? std::string(enum_name(*facts.row_exchange)) : std::string();
 }
@@ -104,7 +104,7 @@ std::string fanouts_note(const std::vector<int>& fanouts) {
 
 namespace {
 
-/// null if nothing was measured.
+/// A link's record; null if nothing was measured.
 json link_json(const comm::LinkFacts& link) {
   if (link.bytes_per_second <= 0) return nullptr;
   return {{"round_seconds", link.round_seconds}, {"bytes_per_second", link.bytes_per_second}};
@@ -330,28 +330,28 @@ std::string stages_line(const EpochReport& e) {
       gathered_text(e));
 }
 
-std::string bar_words(const BarNews& news) {
-  if (news.seeds == 0) return {};
-  const double loss = news.loss_sum / news.seeds;
+std::string bar_words(const BarProgress& progress) {
+  if (progress.seeds == 0) return {};
+  const double loss = progress.loss_sum / progress.seeds;
   const std::string words = fmt::format("loss {:.{}f}", loss, loss < 10 ? 4 : 3);
-  if (news.best_valid == nullptr) return words;
-  return words + "  best " + score_text(news.best_valid->of(news.metric));
+  if (progress.best_valid == nullptr) return words;
+  return words + "  best " + score_text(progress.best_valid->of(progress.metric));
 }
 
-std::string epoch_line(const EpochNews& news) {
-  const std::string epochs = std::to_string(news.epochs);
-  std::string line = fmt::format("epoch {:>{}}/{}", news.epoch, epochs.size(), epochs);
-  if (news.trained != nullptr)
-    line += fmt::format("  loss {:.{}f}", news.trained->loss, news.trained->loss < 10 ? 4 : 3);
-  if (news.evaluation != nullptr) {
-    line += fmt::format("  valid {}  test {}", score_text(news.evaluation->valid.of(news.metric)),
-                        score_text(news.evaluation->test.of(news.metric)));
+std::string epoch_line(const EpochSummary& summary) {
+  const std::string epochs = std::to_string(summary.epochs);
+  std::string line = fmt::format("epoch {:>{}}/{}", summary.epoch, epochs.size(), epochs);
+  if (summary.trained != nullptr)
+    line += fmt::format("  loss {:.{}f}", summary.trained->loss, summary.trained->loss < 10 ? 4 : 3);
+  if (summary.evaluation != nullptr) {
+    line += fmt::format("  valid {}  test {}", score_text(summary.evaluation->valid.of(summary.metric)),
+                        score_text(summary.evaluation->test.of(summary.metric)));
   }
-  if (news.trained != nullptr) {
-    line += fmt::format("  {:>7}  {} seeds/s", format_seconds(news.trained->seconds),
-                        short_count(news.trained->seeds_per_second()));
+  if (summary.trained != nullptr) {
+    line += fmt::format("  {:>7}  {} seeds/s", format_seconds(summary.trained->seconds),
+                        short_count(summary.trained->seeds_per_second()));
   }
-  return line + (news.is_best ? " *" : "");
+  return line + (summary.is_best ? " *" : "");
 }
 
 std::string exchange_table(const ExchangeTotals& t) {
@@ -397,7 +397,7 @@ std::string nothing_left(const TrainConfig& config, Count epochs_done) {
              : last + "; more --epochs go on";
 }
 
-std::string farewell(const TrainConfig& config, const TrainResult& result) {
+std::string closing_text(const TrainConfig& config, const TrainResult& result) {
   const char* const program = config.own_model.empty() ? "strata-train" : "this program:";
   if (result.stopped) {
     return fmt::format("stopped by a signal in epoch {}; continue with\n  {} --resume {}\n",

@@ -23,11 +23,11 @@
 #include "task/missing_targets.hpp"
 #include "tuning/sm_split.hpp"
 
-/// What a run tells a person and writes into metrics.jsonl: texts and records of values. Nothing here asks
+/// The output of a run: texts for people, and records for metrics.jsonl. Nothing here asks
 /// another rank or the system.
 namespace strata::train {
 
-/// What a run is.
+/// The facts about a run that its first lines and records show.
 struct RunFacts {
   TrainConfig config;
   RunOrigin origin;
@@ -79,7 +79,7 @@ struct FinalReport {
 /// Graph, model, ranks, devices and memory plan.
 std::string banner(const RunFacts& facts);
 
-/// What a fanout of 0 means, for people who mean all neighbors by it; empty if there is none.
+/// Explains a fanout of 0, for people who mean all neighbors by it; empty if there is none.
 std::string fanouts_note(const std::vector<int>& fanouts);
 
 nlohmann::json run_record(const RunFacts& facts);
@@ -96,17 +96,17 @@ nlohmann::json details_record(int epoch, const std::string& details);
 nlohmann::json exchange_record(const ExchangeTotals& totals);
 nlohmann::json final_record(const FinalReport& report);
 
-/// What is known of an epoch that is not over.
-struct BarNews {
+/// The state of an epoch that is not over.
+struct BarProgress {
   double loss_sum = 0, seeds = 0;      ///< of its steps so far
   const Scores* best_valid = nullptr;  ///< of the best epoch; null before the first evaluation
   std::string metric = {};             ///< Task::metric()
 };
 /// "loss 0.5123  best 0.7500", and nothing before the first step.
-std::string bar_words(const BarNews& news);
+std::string bar_words(const BarProgress& progress);
 
-/// What is known of an epoch when its line is printed.
-struct EpochNews {
+/// The content of an epoch's line.
+struct EpochSummary {
   int epoch = 0, epochs = 0;               ///< 1-based, and of how many
   const EpochReport* trained = nullptr;    ///< null: trained in an earlier process
   const Evaluation* evaluation = nullptr;  ///< null: not evaluated
@@ -115,15 +115,14 @@ struct EpochNews {
 };
 /// "epoch  2/10  loss 0.5123  valid 0.7500  test 0.5000    4.0 s  49.0k seeds/s *", in 80 columns; * marks
 /// the best epoch so far.
-std::string epoch_line(const EpochNews& news);
+std::string epoch_line(const EpochSummary& summary);
 /// Where the time of an epoch went.
 std::string stages_line(const EpochReport& epoch);
 std::string exchange_table(const ExchangeTotals& totals);
 std::string final_table(const FinalReport& report);
-/// Where the model is and what to do with it, or how to continue a stopped run.
-/// Of a finished run that was resumed: why no epoch follows.
+/// The reason why no epoch follows if a finished run is resumed.
 std::string nothing_left(const TrainConfig& config, Count epochs_done);
-
-std::string farewell(const TrainConfig& config, const TrainResult& result);
+/// Where the model is and what to do with it, or how to continue a stopped run.
+std::string closing_text(const TrainConfig& config, const TrainResult& result);
 
 }  // namespace strata::train

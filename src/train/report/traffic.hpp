@@ -9,12 +9,12 @@
 
 namespace strata::train {
 
-/// What a rank exchanged with other machines.
+/// The messages of a rank with other machines.
 struct RankTraffic {
   sampling::ExchangeReport neighbors;
   batches::RowExchangeReport rows;
 
-  /// What was added to `before`, which was reported earlier. The largest requests are those of all times.
+  /// The traffic since `before`, which was reported earlier. The largest requests are those of the whole run.
   RankTraffic since(const RankTraffic& before) const;
 };
 

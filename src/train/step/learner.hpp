@@ -19,7 +19,7 @@ namespace strata::train {
 std::shared_ptr<nn::BlockModel> make_model(const RunContext& context, const ModelShape& shape,
                                            const ModelFactory& make_model);
 
-/// What a run trains, and with what: the model, its parameters, the loss and the optimizer. An owner.
+/// The parts of training: the model, its parameters, the loss and the optimizer. An owner.
 struct Learner {
   /// Calls make_model(). Collective.
   Learner(const RunContext& context, const store::MachineGraph& graph, const ModelFactory& make_model);
@@ -37,7 +37,7 @@ struct Learner {
 std::optional<nn::InputTable> table_in_place(const nn::BlockModel& model, const store::MachineGraph& graph,
                                              const RunContext& context);
 
-/// What the model's layers need of blocks in training, added to how neighbors are chosen. `table`: it reads
+/// The options of sampling with what the model's layers need of blocks in training. `table`: it reads
 /// input rows in place.
 sampling::SamplerOptions block_options(const nn::BlockModel& model, const RunContext& context,
                                        const std::optional<nn::InputTable>& table);

@@ -9,7 +9,7 @@
 namespace strata::train {
 namespace {
 
-/// Enough seeds to find the nodes in the input, and few enough for a readable message.
+/// Seeds in a message: enough to find the nodes in the input, and few enough to read.
 constexpr std::size_t kNamedSeeds = 8;
 
 std::string describe_seeds(const std::vector<NodeId>& seeds) {
@@ -29,7 +29,7 @@ std::string describe(const NotFinite& found, const comm::Communicator& communica
       ranks += fmt::format("{}rank {} ({})", ranks.empty() ? "" : "; ", rank, all[rank]);
   }
   return fmt::format("the loss of epoch {}, step {} is not finite on {}", found.epoch, found.step,
-                     ranks.empty() ? "no rank alone, but in their sum" : ranks);
+                     ranks.empty() ? "no single rank, but in their sum" : ranks);
 }
 
 }  // namespace strata::train

@@ -52,7 +52,7 @@ class StepRunner {
     comm::AllReducer* reducer;
     Device device;
     Count feature_cols;
-    /// Where the model reads input rows in place; null: they are gathered.
+    /// The rows that the model reads in place; null: they are gathered.
     const nn::InputTable* table = nullptr;
     bool graphs = false;              ///< replay what a padded batch does as a CUDA graph
     batches::Trace* trace = nullptr;  ///< the sums of gradients are added to it; null: nothing
@@ -68,7 +68,7 @@ class StepRunner {
   /// the previous update if it is outstanding.
   std::optional<StepOutcome> run(const batches::LoadedBatch& batch, const Place& place, bool stop,
                                  const cuda::Stream& stream);
-  /// Forgets what was recorded, for the pipeline's buffers or libtorch's stream move, and warms up anew.
+  /// Forgets what was recorded, because the pipeline's buffers or libtorch's stream move, and warms up anew.
   void forget_graphs();
   /// Waits for the outcome of the last step.
   std::optional<StepOutcome> drain();
@@ -93,7 +93,7 @@ class StepRunner {
   void count_sum(batches::Trace::Clock::duration length, batches::Trace::Clock::time_point end,
                  std::int64_t step);
   void begin_readback(const batches::LoadedBatch& batch, const cuda::Stream& stream);
-  /// Of the current readback, if it is outstanding.
+  /// Takes the outcome of the current readback, if it is outstanding.
   std::optional<StepOutcome> take();
 
   Parts parts_;

@@ -20,7 +20,7 @@ constexpr const char* kModel = "model";
 constexpr const char* kInCols = "feature_cols";
 constexpr const char* kOutCols = "classes";
 
-/// Throws InputError if there is none.
+/// The path of a run's model file. Throws InputError if there is none.
 fs::path model_file(const std::string& run) {
   std::error_code ignored;
   if (fs::is_regular_file(run, ignored)) return run;

@@ -13,7 +13,7 @@ struct ModelShape {
   std::int64_t in_cols = 0, out_cols = 0;
 };
 
-/// What a model file says besides its tensors; read by TrainedWeights.
+/// The facts that a model file has besides its tensors; read by TrainedWeights.
 std::map<std::string, std::string> model_facts(const TrainConfig& config, const ModelShape& shape, int epoch);
 
 /// The weights of a run's best epoch, on every rank.
@@ -27,7 +27,7 @@ class TrainedWeights {
 
   /// Copies the weights into a model. Throws InputError if they are of another width.
   void load_into(torch::nn::Module& model) const;
-  /// 0 where the file does not say it.
+  /// The shape of the model; 0 where the file does not have it.
   ModelShape shape() const;
 
  private:

@@ -54,7 +54,7 @@ struct Row {
       first = min(first, __shfl_xor_sync(kAll, first, distance));
     return first == *label;
   }
-  /// The share of classes whose logit has the sign that the label wants.
+  /// The share of classes with a logit of the right sign.
   __device__ float share_correct() const {
     float right = 0.0f;
     for_classes([&](Count c, float z) { right += (z > 0.0f) == has(c) ? 1.0f : 0.0f; });

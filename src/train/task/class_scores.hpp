@@ -9,11 +9,11 @@
 
 namespace strata::train {
 
-/// How often classes were labels and predictions.
+/// Counts of classes as labels and as predictions.
 struct ClassCounts {
   std::vector<Count> labelled, predicted, correct;  ///< per class
-  /// [classes, classes], row by row: nodes by their label (row) and the class that they were predicted to be
-  /// of (column). Empty with several labels per node, or with more than kMostInMatrix classes.
+  /// [classes, classes], row by row: nodes by their label (row) and their predicted class
+  /// (column). Empty with several labels per node, or with more than kMostInMatrix classes.
   std::vector<Count> confusion;
   static constexpr Count kMostInMatrix = 100;
 };
@@ -22,7 +22,7 @@ struct ClassCounts {
 /// one.
 std::string details_of(const ClassCounts& classes);
 
-/// What a ClassScoreBoard keeps.
+/// The data that a ClassScoreBoard keeps.
 struct ClassScoreOptions {
   Count num_classes = 0;
   bool multi_label = false;
@@ -49,7 +49,7 @@ class ClassScoreBoard final : public ScoreBoard {
   void add(std::span<const float> logits, const std::int32_t* target) override;
   Scores finish(const ScoreWork& work) override;
   std::string details() const override { return details_of(classes_); }
-  /// Of this rank; after finish(), of all ranks.
+  /// Counts of this rank; after finish(), of all ranks.
   const ClassCounts& classes() const { return classes_; }
 
  private:

@@ -35,7 +35,7 @@ Totals count_all(const std::vector<ClassScores>& classes, const comm::Communicat
   return totals;
 }
 
-/// Pieces are sorted first, then merged two by two.
+/// Sorts scores on the pool: pieces first, which are then merged two by two.
 void sort_on(ThreadPool& pool, std::vector<float>& scores) {
   const Count count = std::ssize(scores);
   const auto at = [&](Count i) { return scores.begin() + std::min(i, count); };

@@ -15,7 +15,7 @@ struct ClassScores {
   std::vector<float> negatives;  ///< of the others
 };
 
-/// What areas_under_curves() needs to compute on a rank.
+/// The resources of areas_under_curves() on a rank.
 struct CurveWork {
   const comm::Communicator* communicator = nullptr;
   ThreadPool* pool = nullptr;

@@ -37,7 +37,7 @@ bool asks_for_gpu_rows(const plan::PlacementRequest& request) {
                              [](const auto& shares) { return shares.replicated + shares.striped > 0; });
 }
 
-/// Options that only GPUs can follow.
+/// Checks options that only GPUs can follow.
 void check_gpu_options(const TrainConfig& config) {
   const auto refuse = [](const std::string& option) {
     throw InputError(fmt::format("{} has no effect: no rank computes on a GPU", option),

@@ -18,8 +18,8 @@ std::string device_name(const comm::Topology& topology);
 /// Whether --sm-split names shares.
 bool gives_sm_split(const TrainConfig& config);
 
-/// Measuring ends in a sum over all ranks, so either all of them measure or none. All ranks measure loader
-/// threads if one rank trains on the cpu, and splits of the SMs if every rank has a GPU.
+/// Whether ranks measure loader threads or splits of the SMs. Measuring ends in a sum over all ranks, so all
+/// measure or none: loader threads if one rank trains on the cpu, splits if every rank has a GPU.
 bool measures_loader_threads(const TrainConfig& config, const comm::Topology& topology);
 bool measures_sm_splits(const TrainConfig& config, const comm::Topology& topology);
 

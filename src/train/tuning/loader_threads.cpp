@@ -54,10 +54,10 @@ void LoaderThreads::end_step() {
   const auto now = std::chrono::steady_clock::now();
   trial_.add(std::chrono::duration<double>(now - std::exchange(last_, now)).count());
   apply(threads());
-  if (trial_.decided() && options_.tells) tell();
+  if (trial_.decided() && options_.logs) log_result();
 }
 
-void LoaderThreads::tell() const {
+void LoaderThreads::log_result() const {
   const auto median = [&](std::size_t i) { return format_seconds(trial_.medians()[i]); };
   spdlog::info("{} of {} threads sample and gather beside training: a step takes {}", threads(),
                options_.cores, median(static_cast<std::size_t>(trial_.setting())));

@@ -9,7 +9,7 @@
 
 namespace strata::train {
 
-/// How many threads sample and gather while the CPU trains, measured during the first steps.
+/// The number of threads that sample and gather while the CPU trains, measured during the first steps.
 /// Training always has one thread per core, because the number of its threads changes the bits of its sums;
 /// the number of loader threads does not.
 class LoaderThreads {
@@ -19,7 +19,7 @@ class LoaderThreads {
     int cores = 1;                   ///< of this rank
     bool overlap = true;             ///< false: the stages take turns with training, and have all cores
     const comm::Communicator* communicator = nullptr;  ///< of the ranks, which all choose the same number
-    bool tells = false;                                ///< logs what was measured
+    bool logs = false;                                 ///< logs what was measured
   };
   explicit LoaderThreads(Options options);  ///< collective
 
@@ -35,7 +35,7 @@ class LoaderThreads {
 
  private:
   void apply(int threads);
-  void tell() const;
+  void log_result() const;
 
   Options options_;
   std::vector<int> candidates_;

@@ -30,7 +30,7 @@ std::vector<std::string> options_without_effect(const TrainConfig& config, const
         enum_name(config.row_exchange_precision)));
   const std::int64_t row = plan::feature_row_bytes(manifest, config.feature_format);
   if (config.halo_cache_bytes > 0 && config.halo_cache_bytes < row)
-    lines.push_back(fmt::format("--halo-cache {} has no effect: a feature row alone takes {} bytes",
+    lines.push_back(fmt::format("--halo-cache {} has no effect: a feature row takes {} bytes",
                                 config.halo_cache_bytes, row));
   return lines;
 }

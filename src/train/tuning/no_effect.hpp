@@ -11,7 +11,7 @@
 /// and not refused, so that the same command works on one machine and on several.
 namespace strata::train {
 
-/// A line per option that was asked for.
+/// One line per option that was asked for.
 std::vector<std::string> options_without_effect(const TrainConfig& config, const comm::Topology& topology);
 
 /// The same, for what the graph decides on several machines.

@@ -48,7 +48,7 @@ SmMeasurement::SmMeasurement(const Parts& parts) : parts_(parts), sms_(parts.dev
   };
   try {
     sms_.move_to(cuda::split_sms(parts.device, request.shares));
-    news_ = sms_.describe();
+    message_ = sms_.describe();
   } catch (const CudaError& e) {
     refuse(e.what());
   }
@@ -56,7 +56,7 @@ SmMeasurement::SmMeasurement(const Parts& parts) : parts_(parts), sms_(parts.dev
 
 void SmMeasurement::stay_off(const std::string& reason) {
   phase_ = Phase::settled;
-  news_ = "SMs are not split: " + reason;
+  message_ = "SMs are not split: " + reason;
 }
 
 Count SmMeasurement::begin_segment(const Ahead& ahead) {
@@ -128,7 +128,7 @@ void SmMeasurement::conclude() {
   result_ = {.times = {}, .choice = choice.first};
   for (std::size_t i = 0; i < splits_.size(); ++i)
     result_->times.push_back({splits_[i].first, trial_->medians()[i]});
-  news_ = fmt::format("{}: {}", sms_.describe(), text_of(result_->times));
+  message_ = fmt::format("{}: {}", sms_.describe(), text_of(result_->times));
   phase_ = Phase::settled;
   trial_.reset();
   splits_.clear();

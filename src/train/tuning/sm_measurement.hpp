@@ -44,9 +44,9 @@ class SmMeasurement {
 
   const cuda::Stream& stream() const { return sms_.stream(); }  ///< of training
 
-  /// What a person should know about the split: a text once, when it is certain; else empty.
-  std::string take_news() { return std::exchange(news_, {}); }
-  /// Once, after the last measured segment.
+  /// A message about the split for people: once, when it is certain; else empty.
+  std::string take_message() { return std::exchange(message_, {}); }
+  /// The result, once, after the last measured segment.
   std::optional<SmSplitResult> take_result() { return std::exchange(result_, std::nullopt); }
 
  private:
@@ -70,7 +70,7 @@ class SmMeasurement {
   Count steps_ = 0;     // of this segment
   Count left_ = 0;      // steps of the run after this segment
   Clock::time_point last_;
-  std::string news_;
+  std::string message_;
   std::optional<SmSplitResult> result_;
 };
 

@@ -8,7 +8,7 @@
 
 namespace strata::train {
 
-/// What --sm-split asks for.
+/// The request of --sm-split.
 struct SmSplitRequest {
   enum class Kind : std::uint8_t { automatic, off, given };
   Kind kind = Kind::automatic;
@@ -23,7 +23,7 @@ constexpr cuda::SmShares kNoSmSplit{};  ///< both have all SMs
 /// "10,90", or "off".
 std::string name_of(const cuda::SmShares& shares);
 
-/// What was measured of some splits, and the one that stays.
+/// The measured times of some splits, and the one that stays.
 struct SmSplitResult {
   struct Time {
     cuda::SmShares shares;

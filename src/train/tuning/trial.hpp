@@ -35,7 +35,7 @@ class Trial {
   bool decided() const { return decided_; }
   /// Adds the time of a step. All ranks call it for the same steps. REQUIRES: not decided.
   void add(double seconds);
-  /// Says that the next step does not directly follow the last one, so that the window begins anew.
+  /// Begins the window anew, because the next step does not directly follow the last one.
   void interrupt() { in_window_ = 0; }
   const std::vector<double>& medians() const { return medians_; }  ///< seconds, once decided
 

@@ -16,7 +16,7 @@
 #include <torch/csrc/distributed/c10d/FlightRecorder.hpp>
 #include <vector>
 
-#include "strata/comm/farewell.hpp"
+#include "strata/comm/orderly_end.hpp"
 #include "strata/torch_ranks/torch_ranks.hpp"
 #include "strata/util/error.hpp"
 
@@ -108,16 +108,16 @@ void leave(const World& world, const std::string& scenario) {
     world.communicator().barrier();
   } catch (const strata::CommError& error) {
     say(world, error.what());
-    std::this_thread::sleep_for(20s);  // so that only the lifeline ends it
+    std::this_thread::sleep_for(20s);  // so that only the keepalive ends it
   }
   say(world, fmt::format("went on after {} s",
                          std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()));
 }
 
 void meet_without_one(const World& world) {
-  const strata::comm::Farewell farewell(world.communicator());
+  const strata::comm::OrderlyEnd orderly_end(world.communicator());
   if (world.rank() == world.size() - 1) std::this_thread::sleep_for(1500ms);
-  const auto speaker = farewell.meet(world.rank() == 1, 500ms);
+  const auto speaker = orderly_end.meet(world.rank() == 1, 500ms);
   say(world, speaker ? fmt::format("rank {} speaks", *speaker) : "not all came");
 }
 
@@ -134,7 +134,7 @@ void run(const World& world, const std::string& scenario) {
   if (scenario == "fork") speak_from_a_fork(world);
   if (scenario == "threads") open_groups_from_threads(world);
   if (scenario == "abort" || scenario == "leave") leave(world, scenario);
-  if (scenario == "farewell") meet_without_one(world);
+  if (scenario == "orderly_end") meet_without_one(world);
   if (scenario == "input-error") fail_on_one(world);
   say(world, fmt::format("the ranks sum to {}", sum_of_ranks(world.communicator())));
 }

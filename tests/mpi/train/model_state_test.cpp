@@ -57,7 +57,7 @@ TEST(NotFiniteLoss, IsDescribedByRanksAndSeeds) {
                                       std::to_string(culprit) + " (seeds 5, 3, 8)");
   const NotFinite none{.epoch = 1, .step = 1, .mine = false, .seeds = {5}};
   EXPECT_EQ(describe(none, all),
-            "the loss of epoch 1, step 1 is not finite on no rank alone, but in their sum");
+            "the loss of epoch 1, step 1 is not finite on no single rank, but in their sum");
   const NotFinite many{.epoch = 1, .step = 1, .mine = true, .seeds = {1, 2, 3, 4, 5, 6, 7, 8, 9}};
   EXPECT_NE(describe(many, all).find("seeds 1, 2, 3, 4, 5, 6, 7, 8, ... 9 in all"), std::string::npos);
 }

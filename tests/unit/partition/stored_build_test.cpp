@@ -154,7 +154,7 @@ TEST(MemoryPlans, KeepEdgesInMemoryWhereTheyFit) {
   EXPECT_FALSE(plan_memory(input, memory_of_cut({}), {.limit_bytes = 2000 * kMib}).on_disk);
   const MemoryPlan plan = plan_memory(input, memory_of_cut({}), {.limit_bytes = 200 * kMib});
   EXPECT_TRUE(plan.on_disk);
-  EXPECT_GT(plan.room_bytes, 64 * kMib);
+  EXPECT_GT(plan.capacity_bytes, 64 * kMib);
   EXPECT_TRUE(plan_memory(input, memory_of_cut({}), {.limit_bytes = 1000 * kMib})
                   .on_disk);  // the list may be of one direction
 }
@@ -187,8 +187,8 @@ TEST(MemoryPlans, CountWeightsOfNodesThatAreBalanced) {
   const auto per_node = [](int kinds, const std::vector<Constraint>& balance) {
     const graph::InputSize input{.nodes = 1'000'000, .edges = 1'000'000'000, .node_weight_kinds = kinds};
     const MemoryUse use = memory_of_cut({.balance = balance});
-    return (plan_memory(input, use, {.limit_bytes = 1000 * kMib}).room_bytes -
-            plan_memory(input, memory_of_cut({}), {.limit_bytes = 1000 * kMib}).room_bytes) /
+    return (plan_memory(input, use, {.limit_bytes = 1000 * kMib}).capacity_bytes -
+            plan_memory(input, memory_of_cut({}), {.limit_bytes = 1000 * kMib}).capacity_bytes) /
            -1'000'000;
   };
   EXPECT_EQ(per_node(2, {Constraint::nodes}), 0) << "only what is balanced takes more than its place";

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "strata/plan/graph_demands.hpp"
+#include "strata/plan/memory.hpp"
 #include "strata/plan/placement_request.hpp"
 #include "strata/util/error.hpp"
 #include "unit/plan/small_graph.hpp"
@@ -29,6 +30,14 @@ TEST(GraphTensor, CanBeNamedInAPlacementRequestIfItCompetesForGpus) {
     std::ranges::replace(option, ' ', '-');
     EXPECT_NO_THROW(parse_placement(option + "=0/0/100")) << option;
   }
+}
+
+TEST(Memory, LeavesRoomOnMachinesAndGpus) {
+  EXPECT_TRUE(leaves_enough(800, 1000));
+  EXPECT_FALSE(leaves_enough(801, 1000));
+  EXPECT_EQ(graph_bytes_of_gpu(1000, 100), 820);
+  EXPECT_EQ(graph_bytes_of_gpu(1000, 2000), 0);
+  EXPECT_EQ(bytes_per_input_row(100, 3), 1500);
 }
 
 }  // namespace

@@ -144,5 +144,24 @@ TEST(OwnGroups, AreNoneWithoutGpus) {
   EXPECT_TRUE(own_groups(accesses(), {.row_bytes = 100, .entry_bytes = 4}, {}).empty());
 }
 
+TEST(HaloBudget, HoldsRowsAndListsWithTheirIndexes) {
+  const RegionSizes sizes{.num_nodes = 100, .num_local = 40, .local_edges = 500};
+  HaloBudget budget{.bytes = 60 * (100 + 32) + 60 * (8 + 4 + 32) + 300 * 4, .row_bytes = 100};
+  EXPECT_TRUE(holds_all(budget, sizes, 800, 2));
+  EXPECT_EQ(most_lists(budget, sizes, 2), 60);
+  --budget.bytes;
+  EXPECT_FALSE(holds_all(budget, sizes, 800, 2));
+  budget.bytes = 10 * (8 + 4 + 32);
+  EXPECT_EQ(most_lists(budget, sizes, 2), 10);
+  budget.lists = false;
+  EXPECT_EQ(most_lists(budget, sizes, 2), 0);
+}
+
+TEST(HaloBytes, AreATenthOfWhatIsFreeUnlessAPersonGivesThem) {
+  EXPECT_EQ(halo_bytes(kAutomatic, 1000), 100);
+  EXPECT_EQ(halo_bytes(kAutomatic, -1000), 0);
+  EXPECT_EQ(halo_bytes(7, 1000), 7);
+}
+
 }  // namespace
 }  // namespace strata::plan

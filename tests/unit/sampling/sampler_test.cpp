@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "strata/sampling/uniform_picks.hpp"
 #include "strata/util/error.hpp"
 #include "support/reference_sampler.hpp"
 
@@ -155,6 +156,30 @@ TEST_F(SamplerOptionsTest, MustFitTheGraph) {
   bare.in_degrees = nullptr;
   EXPECT_THROW(make_sampler(bare, {.fanouts = {1}, .edge_ids = true}, {}, 1, pool_), InputError);
   EXPECT_THROW(make_sampler(bare, {.fanouts = {1}, .in_degrees = true}, {}, 1, pool_), InputError);
+}
+
+// Forecasts read lists where they lie, and pick as runs do.
+TEST(UniformPicks, AreThoseOfTheSampler) {
+  const PlainGraph graph = test::random_graph({.num_nodes = 400, .mean_degree = 60, .seed = 6});
+  const ViewOwner owner(graph, {});
+  ThreadPool pool(1);
+  const BatchKey key{.seed = 3, .epoch = 0, .step = 5};
+  for (const int fanout : {7, 50}) {
+    const auto sampler =
+        make_sampler(owner.view(), {.fanouts = {fanout}, .max_seeds = 1, .edge_ids = true}, {}, 1, pool);
+    int chosen = 0;
+    for (NodeId node = 0; node < graph.num_nodes(); ++node) {
+      if (graph.degree(node) <= fanout) continue;
+      ++chosen;
+      std::vector<Count> positions;
+      append_uniform_picks(graph.degree(node), fanout, node_key(key, RandomUse::sample, 0, node), positions);
+      std::vector<EdgeId> expected;
+      for (const Count position : positions)
+        expected.push_back(graph.edge_ids[at(graph.indptr[at(node)] + position)]);
+      EXPECT_EQ(test::plain_blocks(sampler->sample(std::vector{node}, key, 0, {}), {})[0].edge_ids, expected);
+    }
+    EXPECT_GT(chosen, 10) << fanout;
+  }
 }
 
 }  // namespace

@@ -4,10 +4,10 @@
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
-#include "planning/memory_plan.hpp"
 #include "strata/nn/model.hpp"
 #include "strata/nn/optimizer.hpp"
 #include "strata/partition/describe.hpp"
+#include "strata/plan/memory.hpp"
 #include "strata/train/config.hpp"
 
 namespace strata::train {
@@ -51,11 +51,11 @@ TEST(DescribedDefaults, AreThoseOfTheBatch) {
   for (const int fanout : config.fanouts) nodes *= 1 + fanout;
   ASSERT_LT(nodes, kNodes);
   EXPECT_EQ(summarize().memory.batch_row_bytes, nodes * kCols * 4);
-  TrainConfig without_outputs;
-  without_outputs.hidden = 0;
-  EXPECT_EQ(summarize().memory.batch_activation_bytes,
-            training_device_bytes(config, config.batch_size, kNodes) -
-                training_device_bytes(without_outputs, config.batch_size, kNodes));
+  const auto bytes = [&](Count hidden) {
+    return plan::training_device_bytes({.fanouts = config.fanouts, .hidden = hidden}, config.batch_size,
+                                       kNodes);
+  };
+  EXPECT_EQ(summarize().memory.batch_activation_bytes, bytes(config.hidden) - bytes(0));
 }
 
 TEST(DescribedDefaults, AreNamed) {

@@ -352,7 +352,7 @@ TEST(StagesLine, TellsWhereTheTimeWent) {
   EXPECT_THAT(stages_line(report), EndsWith("sum over ranks 1.0 s"));
 }
 
-TEST(Farewell, SaysWhereTheModelIsAndHowToGoOn) {
+TEST(ClosingText, SaysWhereTheModelIsAndHowToGoOn) {
   TrainConfig config;
   config.output = "runs/first";
   config.graph = "parts";
@@ -360,11 +360,11 @@ TEST(Farewell, SaysWhereTheModelIsAndHowToGoOn) {
   complete.best_epoch = 4;
   stopped.stopped = true;
   stopped.epochs_done = 2;
-  EXPECT_EQ(farewell(config, complete),
+  EXPECT_EQ(closing_text(config, complete),
             "model   runs/first/model.safetensors, of epoch 4\n"
             "next    strata-train predict runs/first --graph parts \\\n          --output logits.npy\n");
   EXPECT_THAT(
-      farewell(config, stopped),
+      closing_text(config, stopped),
       HasSubstr("stopped by a signal in epoch 3; continue with\n  strata-train --resume runs/first\n"));
 }
 

@@ -36,7 +36,7 @@ class SampledBlocks:
 
     @property
     def num_edges(self) -> tuple[int, ...]:
-        """Of each block, that of the seeds first."""
+        """Number of edges per block, that of the seeds first."""
         return tuple(block.num_edges for block in reversed(self.blocks))
 
 
@@ -102,7 +102,7 @@ def mean_and_own_rows(table: Tensor, block: EdgeLists) -> Tensor:
 
 @dataclass(frozen=True)
 class BlockRooms:
-    """How many nodes and edges a BlockBuffer has room for, as SampledBlocks counts them."""
+    """Numbers of nodes and edges that a BlockBuffer has room for, as SampledBlocks counts them."""
 
     nodes: tuple[int, ...]
     edges: tuple[int, ...]
@@ -195,7 +195,7 @@ class _ListsBuffer:
 
 
 class _PaddedLists(EdgeLists):
-    """Whose `indices` are not all edges."""
+    """A block that keeps only some of its edges in `indices`."""
 
     def transposed(self) -> tuple[Tensor, Tensor, Tensor]:
         raise InputError(

@@ -10,7 +10,7 @@
 #include "strata/cuda/stream.hpp"
 #include "strata/util/types.hpp"
 
-/// What operators get from torch as Strata's types, and Strata's errors as torch's.
+/// Conversions of operators: arguments from torch to Strata's types, and Strata's errors to torch's.
 namespace strata::dgs {
 
 /// Runs `work` and turns its errors into those that torch gives to Python: InputError into ValueError,

@@ -32,7 +32,7 @@ std::pair<at::Tensor, at::Tensor> numbered(const at::Tensor& nodes, const at::Te
   return {all, positions.front().to(at::kInt)};
 }
 
-/// In the type of the indices, which may be too small for ids that are no nodes.
+/// Seeds in the type of the indices, which may be too small for ids that are no nodes.
 at::Tensor narrow_ids(const at::Tensor& seeds, const ChunkedGraph& graph) {
   const at::Tensor ids = ids_on(seeds, graph.indptr.rows().device(), "seeds");
   if (graph.indices.dtype() != at::kInt || ids.scalar_type() == at::kInt || ids.numel() == 0)
@@ -72,7 +72,7 @@ Lists out_lists(const at::Tensor& starts, const at::Tensor& neighbors, std::int6
           .ends = at::searchsorted(starts, order, /*out_int32=*/true, /*right=*/true).sub_(1)};
 }
 
-/// Where both lists of each node begin, if its second one has one entry.
+/// The starts of both lists of each node if the second one has one entry.
 at::Tensor two_starts(const at::Tensor& starts) {
   const std::int64_t size = starts.numel() - 1;
   const at::Tensor nodes = at::arange(size + 1, starts.options());

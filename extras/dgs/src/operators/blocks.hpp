@@ -10,7 +10,7 @@
 
 namespace strata::dgs {
 
-/// What a mini-batch is made of.
+/// The arguments of a mini-batch.
 struct BlockArguments {
   at::Tensor seeds;                   ///< distinct ids
   std::vector<std::int64_t> fanouts;  ///< of the seeds first

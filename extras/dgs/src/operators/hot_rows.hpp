@@ -12,7 +12,7 @@ namespace strata::dgs {
 using HashMap = std::tuple<at::Tensor, at::Tensor>;
 HashMap create_hash_map(const at::Tensor& keys, const at::Tensor& values);
 
-/// What is asked of the rows in a cache and on the host.
+/// The request for rows in a cache and on the host.
 struct FetchArguments {
   at::Tensor cpu;  ///< all rows; a GPU reads them in place if they are pinned
   at::Tensor ids;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The names that scripts of Dist-GPU-sampling use.
+// This file registers the names that scripts of Dist-GPU-sampling use.
 #include <torch/custom_class.h>
 #include <torch/library.h>
 

@@ -19,7 +19,7 @@ namespace {
 
 using sampling::PiecedArray;
 
-/// A new one per call; torch.manual_seed() steers them.
+/// A new key per call; torch.manual_seed() determines them.
 std::uint64_t next_key() {
   at::Generator generator = at::detail::getDefaultCPUGenerator();
   const std::lock_guard lock(generator.mutex());
@@ -56,7 +56,7 @@ struct Source {
   ThreadPool& pool;
 };
 
-/// A hop, and what it works with until its edges are chosen.
+/// A hop, with its resources until its edges are chosen.
 class Hop {
  public:
   Hop(const SampleArguments& arguments, const Source& source)

@@ -10,7 +10,7 @@
 
 namespace strata::dgs {
 
-/// What a call of the sampler was given besides the arrays.
+/// The arguments of a call of the sampler besides the arrays.
 struct SampleArguments {
   at::Tensor seeds;
   std::int64_t num_picks = 0;
@@ -25,7 +25,7 @@ struct NeighborLists {
 /// Whether each list ends with the seed itself; `starts` do not count it.
 enum class ListEnd { neighbor, seed };
 
-/// From plain tensors on the device of `indptr`. `probs` may be undefined.
+/// Samples from plain tensors on the device of `indptr`. `probs` may be undefined.
 Edges sample(const SampleArguments& arguments, const at::Tensor& indptr, const at::Tensor& indices,
              const at::Tensor& probs);
 /// A graph in ChunkTensors; a view. `probs` may be null.

@@ -21,7 +21,7 @@ struct Session {
   std::shared_ptr<Group> group;
 };
 
-/// Never destroyed: the end of a process waits for no other rank, and its memory ends with it.
+/// The session of this process, which is never destroyed: the end of a process waits for no other rank.
 Session& session() {
   static auto& only = *new Session;
   return only;
@@ -55,7 +55,7 @@ torch_ranks::MeetingPlace place_of(const std::vector<std::int64_t>& numbers) {
   return {.host = std::move(host), .port = static_cast<std::uint16_t>(numbers[1]), .number = numbers[2]};
 }
 
-/// Messages of the library go to stderr as those of the package do.
+/// Sends messages of the library to stderr, as those of the package.
 void start_log() {
   static std::once_flag once;
   std::call_once(once, [] { init_log("strata.dgs", LogLevel::warn); });

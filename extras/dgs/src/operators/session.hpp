@@ -6,12 +6,12 @@
 
 #include "strata/dgs/group.hpp"
 
-/// The group of this process, which the operators name nowhere, as Dist-GPU-sampling has it.
+/// The group of this process, which operators use without naming it, as in Dist-GPU-sampling.
 namespace strata::dgs {
 
-/// Numbers that say where the ranks of a group meet. Whoever calls it must be its rank 0.
+/// Numbers for the meeting place of a group's ranks. The caller must be its rank 0.
 std::vector<std::int64_t> unique_id();
-/// Collective over the ranks that got these numbers.
+/// Joins the group. Collective over the ranks that got these numbers.
 void join_group(std::int64_t size, const std::vector<std::int64_t>& id, std::int64_t rank);
 void leave_group();  ///< collective
 

@@ -15,8 +15,8 @@ namespace strata::dgs {
 /// The class that scripts see. Dropping it is not collective; views that it gave keep the memory.
 class TorchChunkTensor : public torch::CustomClassHolder {
  public:
-  /// Collective. The names of these are those of the arguments in scripts. Throws InputError on all ranks if
-  /// one of them gives what makes no tensor.
+  /// Makes a tensor; parameters have the names of scripts' arguments. Collective. Throws InputError on all
+  /// ranks if the arguments of one make no tensor.
   TorchChunkTensor(std::vector<std::int64_t> shape, at::ScalarType dtype, std::int64_t capacity_per_gpu);
 
   void load(const at::Tensor& data);

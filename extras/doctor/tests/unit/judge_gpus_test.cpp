@@ -171,7 +171,7 @@ TEST(JudgeNccl, SeesASlowSumBetweenHosts) {
 TEST(DescribeGpus, DrawsAMatrix) {
   const Host4 host;
   const auto lines = describe_gpus(host.gpus, host.ranks);
-  EXPECT_THAT(lines.front(), HasSubstr("each alone 50.0 50.0 50.0 50.0"));
+  EXPECT_THAT(lines.front(), HasSubstr("each by itself 50.0 50.0 50.0 50.0"));
   ASSERT_EQ(lines.size(), 1U + 2 + 4 + 1) << "a head of two lines, a line per GPU, and the path of all";
   EXPECT_THAT(lines[lines.size() - 2], HasSubstr("400"));
   EXPECT_EQ(lines.back(), "between all GPUs over NV18");

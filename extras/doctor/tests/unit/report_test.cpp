@@ -140,7 +140,7 @@ TEST(Describe, TellsOfEveryCheck) {
               ElementsAre(HasSubstr("2.5 MB/s to 2.00 GB/s"), HasSubstr("all at once"),
                           HasSubstr("over v0, btl/tcp pml/ob1, MPI_THREAD_MULTIPLE, not CUDA-aware")));
   EXPECT_THAT(describe_output({.folder = "/proc", .free_bytes = std::numeric_limits<std::int64_t>::max()}),
-              ElementsAre("/proc: its file system does not tell how much is free"));
+              ElementsAre("/proc: its file system does not report how much is free"));
   EXPECT_THAT(describe_storage({{.part_bytes = 1 << 30, .bytes_per_second = 1e9}, {.bytes_per_second = 1e9}},
                                ranks, "parts"),
               ElementsAre(HasSubstr("2.00 GB/s")));

@@ -43,7 +43,7 @@ Future<void> call(Core& core, int to, bool is_answer, void (*function)(P...), co
       core.call({.to = to, .function = name, .target = nullptr, .arguments = packing.pack(arguments...)}));
 }
 
-/// On the rank that began the context.
+/// Checks a context on the rank that began it.
 void check_context(const ContextId& id) {
   Core& core = *working_core();
   if (!core.contexts().find(id)) throw no_context(core, id);
@@ -52,7 +52,7 @@ void check_context(const ContextId& id) {
 void follow_link(const PassId& pass, std::uint64_t number);
 void take_gradients(const PassId& pass, std::uint64_t number, const std::vector<at::Tensor>& gradients);
 
-/// The first phase, from an entry of this rank.
+/// Runs the first phase from an entry of this rank.
 void follow(Core& core, ContextState& state, const PassId& pass, EntryNumber entry,
             std::vector<at::Tensor> outputs) {
   std::vector<Future<void>> calls;
@@ -61,12 +61,12 @@ void follow(Core& core, ContextState& state, const PassId& pass, EntryNumber ent
   wait_for_all(std::move(calls));
 }
 
-/// The second phase.
+/// Runs the second phase.
 void send_back(Core& core, ContextState& state, const PassId& pass, EntryNumber entry,
                std::vector<at::Tensor> gradients) {
   std::vector<Future<void>> calls;
   for (const auto& departure : state.arrive(core, pass.number, entry, std::move(gradients))) {
-    // What came with a call goes home by its caller's device map, as an answer does.
+    // Gradients of tensors that came with a call return by its caller's device map, as an answer does.
     const bool as_answer = !departure.by_answer;
     calls.push_back(call(core, departure.link.sender, as_answer, &take_gradients, pass, departure.link.number,
                          departure.gradients));

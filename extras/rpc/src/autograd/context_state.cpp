@@ -41,7 +41,7 @@ std::vector<at::Tensor> leaves_below(const std::vector<at::Tensor>& outputs) {
   return leaves;
 }
 
-/// Of the leaf's accumulation; those of the tensor itself run wherever a gradient is found.
+/// Whether the leaf's accumulation has hooks; those of the tensor itself run wherever a gradient is found.
 bool has_hooks(const at::Tensor& leaf) {
   const std::shared_ptr<Node> accumulator = torch::autograd::impl::grad_accumulator(leaf);
   return !accumulator->pre_hooks().empty() || !accumulator->post_hooks().empty() ||
@@ -106,7 +106,7 @@ Pass& ContextState::find(const PassNumber& number) {
   return found->second;
 }
 
-/// What can run since the last gradients came.
+/// The part that can run since the last gradients came.
 ContextState::Run ContextState::next_run(Pass& pass) {
   Run run;
   run.is_last = std::ranges::all_of(pass.entries, [](const auto& each) { return each.second.arrived; });
@@ -160,15 +160,15 @@ std::vector<ContextState::Departure> ContextState::arrive(Core& core, const Pass
   }
   for (auto input = run.inputs.begin() + (result - results.begin()); input != run.inputs.end();
        ++input, ++result) {
-    // What the context had is a part of what was accumulated.
+    // The accumulated gradient contains what the context had.
     if (has_hooked && has_hooks(*input)) gradients_.erase(input->unsafeGetTensorImpl());
     if (result->defined()) add_gradient(*input, *result);
   }
   return departures;
 }
 
-/// As Run::results(), by the accumulation of the leaves, so that its hooks run, which may wait for other
-/// ranks. Meanwhile at::Tensor::grad() of a leaf with hooks is what the context has.
+/// Does the same as Run::results(), but accumulates into the leaves, so that their hooks run, which may wait
+/// for other ranks. Meanwhile at::Tensor::grad() of a leaf with hooks is what the context has.
 std::vector<at::Tensor> ContextState::accumulated(const Run& run) const {
   const Workers::Waiting waiting;
   std::vector<at::Tensor> before;

@@ -33,7 +33,7 @@ struct ReceivedLink {
   bool by_answer = false;  ///< of a call of this rank, so that this rank's device map holds
 };
 
-/// Where gradients enter this rank's part of a backward pass: tensors that it sent, or the roots.
+/// An entry of gradients into this rank's part of a backward pass: tensors that it sent, or the roots.
 using EntryNumber = std::uint64_t;
 constexpr EntryNumber kRoots = 0;  ///< links are numbered from 1
 
@@ -63,7 +63,7 @@ struct Pass {
   std::unordered_map<at::TensorImpl*, at::Tensor> parameters;  ///< leaves that no message brought
 };
 
-/// What this rank knows of a context. Thread safe.
+/// A context as this rank knows it. Thread safe.
 class ContextState {
  public:
   /// Numbers are those of the sender, from 1.
@@ -125,8 +125,8 @@ class Contexts {
   void unlock(const std::vector<at::Tensor>& parameters);
 
  private:
-  /// Which contexts of a rank have ended: those below a number, and some more.
-  /// A rank hears only of those that it has a part in, so the oldest of many are dropped: none of their
+  /// The contexts of a rank that have ended: those below a number, and some more.
+  /// A rank learns only of those that it has a part in, so the oldest of many are dropped: none of their
   /// messages is still on its way.
   struct Ended {
     static constexpr std::size_t kMostOthers = 4096;
@@ -147,7 +147,7 @@ class Contexts {
   std::unordered_set<const at::TensorImpl*> locked_;
 };
 
-/// What a thread works for.
+/// The context that a thread works for.
 struct Current {
   Core* core = nullptr;
   ContextId id;
@@ -158,7 +158,7 @@ ContextId current_context(const Core& core);
 Core* working_core();
 const std::string& working_device();
 void set_working_device(std::string device);
-/// `work`, for another thread, which does it for what this thread works for.
+/// Wraps `work` for another thread, which does it for the context that this thread works for.
 std::function<void()> for_current_context(std::function<void()> work);
 
 /// While it lives, this thread works for a context, or for none.
@@ -173,8 +173,8 @@ class WorkFor {
   const Current before_;
 };
 
-/// Of a context that began on any rank; null if this rank has had no part in it. Throws InputError if it has
-/// ended or was never begun, which the rank is asked that would have begun it.
+/// The state of a context that began on any rank; null if this rank has had no part in it. Throws InputError
+/// if it has ended or was never begun; for that, the rank is asked that would have begun it.
 std::shared_ptr<ContextState> open_context(Core& core, const ContextId& id);
 
 /// Registers the calls that backward passes make.

@@ -27,7 +27,7 @@ std::size_t piece_bytes_of(std::size_t ranks, std::size_t zone_bytes) {
   return std::clamp(half_of_zone / kPage * kPage, kPage, kMostPieceBytes);
 }
 
-/// What a rank tells the others about its channels.
+/// What a rank sends the others about its channels.
 struct ChannelFacts {
   bool cuda_ipc = false, shared_memory = false, nccl = false, tcp = false;  ///< that it may use
   std::uint64_t landing_bytes = 0;
@@ -138,7 +138,7 @@ std::optional<Channel> channel_between(const ChannelFacts& a, const ChannelFacts
   return std::nullopt;
 }
 
-/// Two GPUs of one machine that do not reach each other have no faster way by NCCL.
+/// Whether tensors may take NCCL: GPUs of one machine that do not reach each other have no faster way by it.
 bool may_use_nccl(const ChannelFacts& a, const ChannelFacts& b) {
   return a.nccl && b.nccl && a.machine != b.machine;
 }
@@ -265,7 +265,7 @@ bool Channels::is_staged(int peer, std::uint32_t route) const {
 std::shared_ptr<GpuReceiver> Channels::gpu_from(int peer, std::uint32_t route) const {
   std::shared_ptr<GpuReceiver> receiver = gpu_ ? gpu_->from(peer, route) : nullptr;
   if (!receiver && staged_) receiver = staged_->from(peer, route);
-  if (!receiver) throw CommError("a tensor is said to come a way that does not exist");
+  if (!receiver) throw CommError("a message names a way for a tensor that does not exist");
   return receiver;
 }
 
@@ -321,7 +321,7 @@ std::shared_ptr<std::byte> Channels::landed(int sender, std::size_t offset, std:
                                          : std::span<std::byte>();
   if (offset < 2 * LandingZone::kAlignment || offset % LandingZone::kAlignment != 0 ||
       offset > rooms.size() || bytes > rooms.size() - offset)
-    throw CommError("a tensor is said to lie where no tensor can");
+    throw CommError("a message names an impossible place of a tensor");
   return {rooms.data() + offset,
           [zones = zones_, rooms, offset](std::byte*) { LandingZone::give_back(rooms, offset); }};
 }

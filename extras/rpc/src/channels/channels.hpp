@@ -21,8 +21,8 @@
 
 namespace strata::rpc {
 
-/// Memory that the ranks of a machine share. Each sends from a zone of its own: rooms where tensors land for
-/// good, and for each receiver a few slots through which larger ones pass in pieces.
+/// Memory that the ranks of a machine share. Each sends from a zone of its own: rooms where tensors stay
+/// until their end, and per receiver a few slots through which larger ones pass in pieces.
 ///
 ///     | zone of rank 0                                                | zone of rank 1 ...
 ///     | rooms                    | slots to rank 0 | slots to rank 1  |
@@ -32,7 +32,7 @@ class SharedZones {
 
   /// Collective over the machine. Throws OutOfMemory and IoError on all of its ranks.
   SharedZones(const comm::Machine& machine, std::size_t landing_bytes);
-  /// What a machine of so many ranks needs at least.
+  /// The least size for a machine with `ranks` ranks.
   static std::size_t least_landing_bytes(int ranks);
 
   LandingZone& own() { return *own_; }
@@ -64,7 +64,7 @@ class Room {
   }
 
  private:
-  const std::shared_ptr<SharedZones> zones_;  // whose memory it is
+  const std::shared_ptr<SharedZones> zones_;  // owner of the memory
   const std::span<std::byte> rooms_;
   const std::size_t offset_;
   bool handed_over_ = false;
@@ -85,7 +85,7 @@ struct Piece {
   std::uint32_t route() const { return static_cast<std::uint32_t>(gpu_route); }  ///< on a GPU
 };
 
-/// Which way tensors take to each rank, and what went along. Thread safe.
+/// The ways that tensors take to each rank, and counters of what went along. Thread safe.
 class Channels {
  public:
   /// Smaller tensors travel inside the message, because a room costs more than their copy.
@@ -97,9 +97,9 @@ class Channels {
 
   int cores() const { return cores_; }  ///< of this rank; see comm::Resources
 
-  /// What tensors of so many bytes in host memory take to another rank.
+  /// The channel of tensors of `bytes` bytes in host memory to another rank.
   Channel to(int peer, std::size_t bytes) const;
-  /// Null if there is none now.
+  /// Takes a room; null if there is none now.
   std::shared_ptr<Room> room(int peer, std::size_t bytes);
   /// A tensor's memory in the zone of its sender, given back at its end. Throws CommError if it lies outside.
   std::shared_ptr<std::byte> landed(int sender, std::size_t offset, std::size_t bytes) const;
@@ -107,36 +107,36 @@ class Channels {
   /// Smaller tensors of a GPU travel inside the message where their ways need notes beside it, because their
   /// copy takes less.
   static constexpr std::size_t kLeastNotedBytes = std::size_t{128} << 10;
-  /// The number of a way from GPU to GPU within a machine, of this rank's device and the peer's, for a tensor
-  /// of so many bytes; nothing if there is none.
+  /// The number of a way from this rank's GPU to the peer's within a machine, for a tensor of `bytes` bytes;
+  /// nothing if there is none.
   std::optional<std::uint32_t> gpu_route(int peer, DevicePair devices, std::size_t bytes) const;
   bool is_staged(int peer, std::uint32_t route) const;  ///< goes through host memory
   std::shared_ptr<GpuSender> gpu_to(int peer, std::uint32_t route) const;
   /// Throws CommError if there is none.
   std::shared_ptr<GpuReceiver> gpu_from(int peer, std::uint32_t route) const;
 
-  /// What network routes need besides what is known at the start. Before the first message.
+  /// Connects network routes, with what is not known at the start. Call it before the first message.
   void connect(const std::function<std::string(int rank)>& describe,
                const std::function<RouteOutlet(int peer, comm::DevicePipe::End own)>& outlet_to,
                std::chrono::nanoseconds busy_poll);
-  /// As gpu_route, where there is none of those.
+  /// The same where there is no gpu_route().
   std::optional<std::uint32_t> network_route(int peer, DevicePair devices) const;
   NetworkRoutes& network() const { return *network_; }  ///< after connect()
 
   static constexpr std::uint32_t kSlots = SharedZones::kSlots;
   static_assert(kSlots == GpuBoard::kSlots);
-  /// At most so many of a tensor's bytes go in one piece along the way that the piece names.
+  /// The most bytes of a tensor that go in one piece along the way that the piece names.
   std::size_t piece_bytes(int peer, const Piece& piece, std::size_t tensor_bytes) const;
   /// Copies a piece of a tensor into its slot. `made` as GpuSender::send_piece() has it, of one on a GPU.
   void send_piece(int peer, const Piece& piece, const at::Tensor& tensor, const cuda::Event* made);
-  /// Copies it out. Throws CommError if it cannot be one.
+  /// Copies a piece out of its slot. Throws CommError if the piece is invalid.
   void read_piece(int peer, const Piece& piece, const at::Tensor& tensor);
 
   enum class Loss : std::uint8_t { ended_agent, died };
   void lost(int peer, Loss loss);
   std::optional<int> awaited_lost_peer();  ///< see GpuRoutes; on the thread that calls lost()
   void stop() const;                       ///< NetworkRoutes::stop()
-  /// At the graceful end of all ranks.
+  /// Closes the channels at the graceful end of all ranks.
   void close();
 
   enum class Direction : std::uint8_t { sent, received };

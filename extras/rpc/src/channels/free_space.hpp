@@ -6,13 +6,13 @@
 
 namespace strata::rpc {
 
-/// Which parts of a memory are free. A value.
+/// The free parts of a memory. A value.
 class FreeSpace {
  public:
   FreeSpace(std::size_t begin, std::size_t bytes) {
     if (bytes > 0) free_.emplace(begin, bytes);
   }
-  /// Where the first free part begins that is large enough; nothing if there is none.
+  /// Takes the first free part that is large enough and returns its begin; nothing if there is none.
   std::optional<std::size_t> take(std::size_t bytes);
   void give_back(std::size_t begin, std::size_t bytes);
 

@@ -11,8 +11,8 @@
 
 namespace strata::rpc {
 
-/// What an end of a route tells the other one, in host memory that both have mapped and that is zeros at
-/// first.
+/// A flag that one end of a route sets for the other, in host memory that both have mapped and that begins
+/// as zeros.
 class GpuMark {
  public:
   void set(bool value = true) { word().store(value ? 1 : 0, std::memory_order_release); }
@@ -23,8 +23,8 @@ class GpuMark {
   std::uint32_t value_;
 };
 
-/// Of a room of GPU memory. Its sender records `filled` after its copy, and the receiver waits for that; the
-/// receiver records `emptied` after what reads the tensor, and the sender's next copy waits for that.
+/// The state of a room of GPU memory. Its sender records `filled` after its copy, and the receiver waits for
+/// that; the receiver records `emptied` after the tensor's last use, and the sender's next copy waits for it.
 struct GpuCard {
   using Handle = std::array<char, cuda::kIpcHandleBytes>;
   Handle filled, emptied;  ///< of the sender, of the receiver; valid once they were recorded
@@ -38,10 +38,10 @@ struct GpuBoard {
   static constexpr std::uint32_t kRooms = 128;  ///< tensors at a time; drivers bound the number of events
   static constexpr std::uint32_t kSlots = 4;    ///< for pieces of larger ones
   std::array<GpuCard, kRooms + kSlots> cards;
-  GpuMark sender_closed, receiver_closed;  ///< has ended what it opened of the other
+  GpuMark sender_closed, receiver_closed;  ///< this end has closed what it opened of the other
 };
 
-/// How the memory of a route is divided:
+/// The division of a route's memory:
 ///
 ///     | rooms ...           | slot 0 | slot 1 | ...
 struct GpuLayout {
@@ -58,13 +58,13 @@ struct GpuLayout {
     return {.rooms_bytes = (bytes / kAlignment * kAlignment) - GpuBoard::kSlots * piece,
             .piece_bytes = piece};
   }
-  /// Without rooms, of as many bytes or fewer: of host memory, in which no tensor of a GPU can lie.
+  /// A layout without rooms, of at most `bytes`, for host memory, where no tensor of a GPU can lie.
   static GpuLayout staged(std::size_t bytes) {
     return {.rooms_bytes = 0,
             .piece_bytes = std::min(bytes / GpuBoard::kSlots / kAlignment * kAlignment, kMostStagedBytes)};
   }
-  /// Of a tensor of so many bytes. Large ones cost less for each byte, but both copies are at work only after
-  /// the first one and before the last.
+  /// The size of the pieces of a tensor. Large ones cost less per byte, but both copies work at once only
+  /// after the first piece and before the last.
   std::size_t piece_bytes_of(std::size_t tensor_bytes) const {
     constexpr std::size_t kPieces = 16;
     if (rooms_bytes > 0) return piece_bytes;

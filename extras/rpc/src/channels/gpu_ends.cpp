@@ -15,14 +15,14 @@ namespace {
 
 std::string text_of(const GpuCard::Handle& handle) { return {handle.data(), handle.size()}; }
 
-/// An event of this process, whose handle the other end finds on the card.
+/// Makes an event of this process, with its handle on the card for the other end.
 void make_once(cuda::IpcEvent& event, Device device, GpuCard::Handle& handle) {
   if (event) return;
   event = cuda::IpcEvent(device);
   std::ranges::copy(event.handle(), handle.begin());
 }
 
-/// Memory of libtorch's, which then is not used again before what the stream has to do.
+/// Marks memory of libtorch as used on a stream, so that it is not reused before the stream's work.
 void use_on(const CopyStream& stream, const at::Tensor& tensor) {
   c10::impl::VirtualGuardImpl(c10::kCUDA).recordDataPtrOnStream(tensor.storage().data_ptr(), stream.torch);
 }
@@ -34,7 +34,7 @@ bool any_is_awaited(const AllEvents& all, Member event) {
       all, [&](const auto& each) { return each.awaited && each.*event && !(each.*event).is_complete(); });
 }
 
-/// Until the process ends.
+/// Keeps memory until the process ends.
 void keep_for_ever(RouteMemory memory) { static_cast<void>(new RouteMemory(std::move(memory))); }
 
 }  // namespace
@@ -58,7 +58,7 @@ GpuSender::GpuSender(Device source, RouteMemory memory, GpuLayout layout, Shared
 }
 
 GpuSender::~GpuSender() {
-  // What the other process may still use stays until this one ends.
+  // Memory that the other process may still use stays until this one ends.
   if (!closed_) keep_for_ever(std::move(memory_));
   if (!may_free_) static_cast<void>(events_.release());
 }
@@ -188,7 +188,7 @@ GpuReceiver::~GpuReceiver() {
 std::shared_ptr<LandedRoom> GpuReceiver::landed(const GpuPlace& place, std::size_t bytes) {
   if (place.card >= GpuBoard::kRooms || place.offset % GpuLayout::kAlignment != 0 ||
       place.offset > layout_.rooms_bytes || bytes > layout_.rooms_bytes - place.offset)
-    throw CommError("a tensor is said to lie where no tensor can");
+    throw CommError("a message names an impossible place of a tensor");
   auto room = std::make_shared<LandedRoom>(shared_from_this(), place.card, memory_.get() + place.offset);
   const cuda::DeviceGuard guard(target_);
   const std::lock_guard lock(mutex_);

@@ -24,7 +24,7 @@
 /// the streams of both, and no host waits.
 namespace strata::rpc {
 
-/// Where a tensor has landed.
+/// The place of a received tensor.
 struct GpuPlace {
   std::uint32_t card = 0;
   std::uint64_t offset = 0;
@@ -47,7 +47,7 @@ class CopyStreams {
         of_slots_{CopyStream(device), CopyStream(device)} {}
   std::span<const CopyStream> of_rooms() const { return of_rooms_; }
   std::span<const CopyStream> of_slots() const { return of_slots_; }
-  /// Of a room or a slot.
+  /// The stream for a room or a slot.
   const cuda::Stream& of(std::uint32_t card) const {
     return (card < GpuBoard::kRooms ? of_rooms_ : of_slots_)[card % 2].stream;
   }
@@ -62,7 +62,7 @@ using SharedBoard = std::shared_ptr<GpuBoard>;
 /// The memory of a route as one end has it, and what keeps it there.
 using RouteMemory = std::shared_ptr<std::byte>;
 
-/// The sender's end. Which rooms are free only it knows. Thread safe.
+/// The sender's end. Only it knows which rooms are free. Thread safe.
 class GpuSender {
  public:
   GpuSender(Device source, RouteMemory memory, GpuLayout layout, SharedBoard board);
@@ -74,7 +74,7 @@ class GpuSender {
   /// Copies a tensor, contiguous and on the source, into a room; nothing if there is none now. The copy
   /// waits for the current stream, and the current stream for the copy.
   std::optional<GpuPlace> send(const at::Tensor& tensor);
-  /// Nobody was told of the room.
+  /// Takes a room back that no receiver knows of.
   void take_back(const GpuPlace& place) { board_->cards[place.card].returned.set(); }
   /// Copies part of a tensor into a slot that is free. With the first part of it, all parts wait until the
   /// tensor is `made`.
@@ -84,9 +84,9 @@ class GpuSender {
   /// Whether work of this process waits for readers that have not come to their end. Where the receiver is
   /// gone, it waits for ever.
   bool waits();
-  /// Ends what it opened of the receiver. REQUIRES: nothing is under way.
+  /// Closes what it opened of the receiver. REQUIRES: nothing is under way.
   void close();
-  /// Once both ends are closed, their memory can go.
+  /// Lets the memory go once both ends are closed.
   void finish(bool receiver_is_closed) { may_free_ = receiver_is_closed; }
   bool receiver_is_closed() const { return board_->receiver_closed.is_set(); }
 
@@ -110,7 +110,7 @@ class GpuSender {
   const GpuLayout layout_;
   const SharedBoard board_;
   const CopyStreams streams_;  // of copies
-  std::mutex mutex_;           // of all below
+  std::mutex mutex_;           // guards all below
   bool closed_ = false, may_free_ = false;
   RouteMemory memory_;
   std::unique_ptr<AllEvents> events_ = std::make_unique<AllEvents>();
@@ -150,7 +150,7 @@ class GpuReceiver : public std::enable_shared_from_this<GpuReceiver> {
   friend class LandedRoom;
   struct Events {
     cuda::IpcEvent filled;   // the sender's
-    cuda::Event landed;      // that the tensor is there
+    cuda::Event landed;      // the tensor is there
     cuda::IpcEvent emptied;  // its own
     bool awaited = false;    // `filled`, by arrivals
   };
@@ -164,7 +164,7 @@ class GpuReceiver : public std::enable_shared_from_this<GpuReceiver> {
   const GpuLayout layout_;
   const SharedBoard board_;
   const CopyStreams streams_;  // of arrivals
-  std::mutex mutex_;           // of all below
+  std::mutex mutex_;           // guards all below
   bool may_free_ = false;
   RouteMemory memory_;
   std::unique_ptr<AllEvents> events_ = std::make_unique<AllEvents>();
@@ -182,7 +182,7 @@ class LandedRoom {
   LandedRoom& operator=(const LandedRoom&) = delete;
 
   std::byte* data() const { return data_; }
-  /// The current stream waits until the tensor has landed.
+  /// Makes the current stream wait until the tensor is there.
   void use();
 
  private:

@@ -22,13 +22,13 @@
 namespace strata::rpc {
 namespace {
 
-/// Host memory of all processes of the machine. Collective over it.
+/// Makes host memory of all processes of the machine. Collective over it.
 std::shared_ptr<tensor::HostRegion> make_region(const comm::Machine& machine, std::size_t bytes,
                                                 const char* name) {
   return std::make_shared<tensor::HostRegion>(tensor::HostRegion::create(machine, bytes, name));
 }
 
-/// A GPU of this rank at the end of a route.
+/// This rank's GPU at the end of a route.
 std::optional<Device> own_device(const GpuRoutes::Wanted& wanted) {
   for (const GpuRoute& route : wanted.routes) {
     if (route.sender == wanted.rank) return Device{Device::Kind::cuda, route.devices.mine};
@@ -45,7 +45,7 @@ std::vector<T> gather(const comm::Machine& machine, const std::vector<T>& own) {
   return all;
 }
 
-/// Of memory for each of the routes to a rank.
+/// Bytes of memory for each of the routes to a rank.
 std::size_t bytes_to(int receiver, const GpuRoutes::Wanted& wanted) {
   const auto routes = std::ranges::count(wanted.routes, receiver, &GpuRoute::receiver);
   return std::max(wanted.landing_bytes / static_cast<std::size_t>(routes), GpuLayout::least_bytes());
@@ -76,7 +76,7 @@ bool joins_one_gpu(const GpuRoute& route, std::span<const AgentFacts> agents) {
   return gpu(route.sender, route.devices.mine) == gpu(route.receiver, route.devices.its);
 }
 
-/// By route. Collective over the machine.
+/// Makes the places of all routes. Collective over the machine.
 std::vector<GpuRoutes::Place> GpuRoutes::make_places(const comm::Machine& machine, const Wanted& wanted) {
   const bool is_staged = wanted.through == Through::pinned_memory;
   const auto boards =
@@ -153,7 +153,7 @@ GpuRoutes::Offer GpuRoutes::make_receiver(const GpuRoute& route, const Place& pl
   return offer;
 }
 
-/// Returns why there is none.
+/// Makes the sender's end; returns the reason if it fails.
 std::string GpuRoutes::make_sender(const GpuRoute& route, const Offer& offer, const Place& place) {
   if (offer.handle.empty()) return offer.failure;
   try {
@@ -174,7 +174,7 @@ std::string GpuRoutes::make_sender(const GpuRoute& route, const Offer& offer, co
   }
 }
 
-/// Two ranks between which a route failed take another channel both ways.
+/// Drops the routes between two ranks if one failed: they take another channel both ways.
 void GpuRoutes::drop(const comm::Machine& machine, int rank, std::span<const Failure> failures) {
   if (failures.empty()) return;
   if (machine.rank() == 0) {

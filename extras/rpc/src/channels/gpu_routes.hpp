@@ -15,7 +15,7 @@
 
 namespace strata::rpc {
 
-/// From a GPU of one rank to one of another, each as its own process numbers them.
+/// A route from a GPU of one rank to one of another, each as its own process numbers them.
 struct GpuRoute {
   int sender = 0, receiver = 0;  ///< ranks
   std::uint32_t number = 0;      ///< among those of the two
@@ -26,14 +26,14 @@ struct GpuRoute {
 /// In the same order wherever this is called. A pure function.
 std::vector<GpuRoute> gpu_routes_between(std::span<const int> ranks, std::span<const AgentFacts> agents);
 
-/// Whether both ends lie on one GPU, which NCCL does not join with itself. Numbers do not tell: each process
-/// may see other GPUs under them (CUDA_VISIBLE_DEVICES). A pure function.
+/// Whether both ends lie on one GPU, which NCCL does not join with itself. Numbers do not suffice: each
+/// process may see other GPUs under them (CUDA_VISIBLE_DEVICES). A pure function.
 bool joins_one_gpu(const GpuRoute& route, std::span<const AgentFacts> agents);
 
 /// The ends of routes that lie in this process.
 class GpuRoutes {
  public:
-  /// What tensors go through.
+  /// The memory that tensors pass through.
   enum class Through : std::uint8_t { receivers_gpu, pinned_memory };
   struct Wanted {
     std::vector<GpuRoute> routes;  ///< of the machine, the same on all of its ranks
@@ -44,10 +44,10 @@ class GpuRoutes {
   /// Opens what can be opened; warns of the rest in one line. Collective over the machine.
   GpuRoutes(const comm::Machine& machine, const Wanted& wanted);
 
-  /// To whose GPUs routes go from this rank's, and back.
+  /// The ranks with routes from this rank's GPUs to theirs, and back.
   const std::vector<int>& peers() const { return peers_; }
   std::optional<std::uint32_t> find(int peer, DevicePair devices) const;  ///< devices: this rank's and its
-  /// Null if there is none.
+  /// The sender's end of a route; null if there is none.
   std::shared_ptr<GpuSender> to(int peer, std::uint32_t number) const {
     return end_of(senders_, peer, number);
   }
@@ -58,8 +58,9 @@ class GpuRoutes {
   void lost(int peer);  ///< its process is gone
   /// A lost peer for which a GPU waits for ever. A while after a loss it is known; each is looked at once.
   std::optional<int> awaited_lost_peer();
-  /// At the graceful end of all ranks, so that memory can be freed as soon as the last tensor there dies.
-  /// Otherwise it stays until the process ends, because others may still write to it. Waits for the others.
+  /// Closes the routes at the graceful end of all ranks, so that memory can be freed as soon as the last
+  /// tensor there dies. Otherwise it stays until the process ends, because others may still write to it.
+  /// Waits for the others.
   void close();
 
  private:
@@ -70,7 +71,7 @@ class GpuRoutes {
     const auto found = ends.find({peer, number});
     return found == ends.end() ? nullptr : found->second;
   }
-  /// What a rank tells of memory for a route to it.
+  /// A rank's offer of memory for a route to it.
   struct Offer {
     int sender = 0, receiver = 0;
     std::uint32_t number = 0;
@@ -90,7 +91,7 @@ class GpuRoutes {
       archive(sender, receiver, reason);
     }
   };
-  /// What both ends of a route have.
+  /// The memory of a route, which both ends have.
   struct Place {
     GpuLayout layout;
     SharedBoard board;

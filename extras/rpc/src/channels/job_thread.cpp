@@ -37,7 +37,7 @@ void JobThread::run() {
   while (const auto job = next()) (*job)();
 }
 
-/// Nothing after stop().
+/// Waits for the next job; nothing after stop().
 std::optional<std::function<void()>> JobThread::next() {
   busy_poll(busy_poll_, [this] { return has_jobs_ || stopped_; });
   std::unique_lock lock(mutex_);

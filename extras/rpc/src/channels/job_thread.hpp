@@ -14,7 +14,7 @@ namespace strata::rpc {
 /// A thread that does jobs one after the other. It begins with the first of them. Thread safe.
 class JobThread {
  public:
-  /// `busy_poll`: how long it looks for another job before it sleeps.
+  /// `busy_poll`: how long it polls for another job before it sleeps.
   explicit JobThread(std::chrono::nanoseconds busy_poll = {}) : busy_poll_(busy_poll) {}
   ~JobThread();  ///< as stop() and join()
   JobThread(const JobThread&) = delete;
@@ -31,7 +31,7 @@ class JobThread {
   std::optional<std::function<void()>> next();
 
   const std::chrono::nanoseconds busy_poll_;
-  std::mutex mutex_;  // of all below
+  std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
   std::deque<std::function<void()>> jobs_;
   std::thread thread_;

@@ -16,9 +16,9 @@
 
 namespace strata::rpc {
 
-/// Bounds what NCCL occupies of the GPUs of a process: of all its routes, so many send and so many receive at
-/// a time. A sender takes its place only when it was accepted, so that it never keeps a place while it waits
-/// for one on another rank.
+/// Bounds what NCCL occupies of the GPUs of a process: the numbers of its routes that send and that receive
+/// at a time. A sender takes its place only when it was accepted, so that it never keeps a place while it
+/// waits for one on another rank.
 struct TransferPlaces {
   static constexpr int kAtOnce = 2;
   std::counting_semaphore<> sends{kAtOnce}, receives{kAtOnce};
@@ -48,7 +48,7 @@ class NcclEnd {
   /// Aborts what is under way, and stays closed.
   void leave();
 
-  /// The other end says why NCCL is of no use; what waits here ends with that as a CommError. On any thread.
+  /// Gives NCCL up for the other end's reason; what waits here ends with that as a CommError. On any thread.
   void give_up(const std::string& reason);
 
   /// Polls. Throws CommError if waiting has no point any more, because jobs are stopped, the other end has

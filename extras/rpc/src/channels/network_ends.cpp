@@ -62,7 +62,7 @@ void NetworkSender::join() {
   nccl_.leave();
 }
 
-bool NetworkSender::was_told(const std::optional<std::uint64_t>& last, std::uint64_t transfer) const {
+bool NetworkSender::is_noted(const std::optional<std::uint64_t>& last, std::uint64_t transfer) const {
   const std::lock_guard lock(mutex_);
   return last == transfer;
 }
@@ -85,14 +85,14 @@ bool NetworkSender::send_by_nccl(const Transfer& transfer) {
     return true;
   } catch (const std::exception& error) {
     leave_nccl(error.what());
-    return was_told(done_, transfer.number);
+    return is_noted(done_, transfer.number);
   }
 }
 
 void NetworkSender::transfer_by_nccl(const Transfer& transfer) {
   if (!nccl_.is_open()) {
     const std::string id = comm::make_device_pipe_id();
-    setup_.outlet.tell({.step = Step::open, .route = setup_.number, .text = id});
+    setup_.outlet.send_note({.step = Step::open, .route = setup_.number, .text = id});
     nccl_.open(id);
   }
   std::vector<at::Tensor> tensors;
@@ -100,21 +100,21 @@ void NetworkSender::transfer_by_nccl(const Transfer& transfer) {
     nccl_.wait_patiently_until([&] { return !part.made || part.made->is_complete(); });
     tensors.push_back(part.values);
   }
-  setup_.outlet.tell({.step = Step::offer, .route = setup_.number, .transfer = transfer.number});
-  nccl_.wait_until([&] { return was_told(accepted_, transfer.number) || was_told(done_, transfer.number); });
-  if (was_told(done_, transfer.number)) return;  // it had no room
+  setup_.outlet.send_note({.step = Step::offer, .route = setup_.number, .transfer = transfer.number});
+  nccl_.wait_until([&] { return is_noted(accepted_, transfer.number) || is_noted(done_, transfer.number); });
+  if (is_noted(done_, transfer.number)) return;  // it had no room
   {
     const std::shared_ptr<void> place = nccl_.take_place();
     nccl_.transfer(parts_of(tensors));
   }
   for (const at::Tensor& tensor : tensors) setup_.outlet.count(tensor.nbytes());
-  nccl_.wait_until([&] { return was_told(done_, transfer.number); });
+  nccl_.wait_until([&] { return is_noted(done_, transfer.number); });
 }
 
-/// Afterwards the receiver takes nothing by NCCL any more, and it is known what it has taken.
+/// Leaves NCCL: afterwards the receiver takes nothing by it any more, and it is known what it has taken.
 void NetworkSender::leave_nccl(const std::string& reason) {
   nccl_.leave();
-  setup_.outlet.tell({.step = Step::fail, .route = setup_.number, .text = reason});
+  setup_.outlet.send_note({.step = Step::fail, .route = setup_.number, .text = reason});
   nccl_.wait_until([&] {
     const std::lock_guard lock(mutex_);
     return receiver_closed_;
@@ -162,13 +162,14 @@ NetworkReceiver::NetworkReceiver(RouteSetup setup)
       nccl_(nccl_setup(setup_, End::receives), jobs_),
       jobs_(setup_.busy_poll) {}
 
-void NetworkReceiver::tell(Step step, std::uint64_t transfer, std::string text) const {
-  setup_.outlet.tell({.step = step, .route = setup_.number, .transfer = transfer, .text = std::move(text)});
+void NetworkReceiver::send_note(Step step, std::uint64_t transfer, std::string text) const {
+  setup_.outlet.send_note(
+      {.step = step, .route = setup_.number, .transfer = transfer, .text = std::move(text)});
 }
 
-void NetworkReceiver::refuse(std::uint64_t transfer) const { tell(Step::done, transfer); }
+void NetworkReceiver::refuse(std::uint64_t transfer) const { send_note(Step::done, transfer); }
 
-/// Whatever fails, this end takes no more by NCCL, and the sender is told.
+/// Runs a job; if it fails, this end takes no more by NCCL, and sends the sender a note.
 void NetworkReceiver::run(const std::function<void()>& job) {
   if (!nccl_.is_usable()) return;
   try {
@@ -176,7 +177,7 @@ void NetworkReceiver::run(const std::function<void()>& job) {
     job();
   } catch (const std::exception& error) {
     nccl_.leave();
-    if (!jobs_.is_stopped()) tell(Step::closed, 0, error.what());
+    if (!jobs_.is_stopped()) send_note(Step::closed, 0, error.what());
   }
 }
 
@@ -206,14 +207,14 @@ void NetworkReceiver::receive_now(std::uint64_t transfer, const std::vector<at::
     nccl_.wait_patiently_until([&] { return free.query(); });
   }
   const std::shared_ptr<void> place = nccl_.take_place();
-  tell(Step::accept, transfer);
+  send_note(Step::accept, transfer);
   nccl_.transfer(parts_of(tensors));
   std::size_t total = 0;
   for (const at::Tensor& tensor : tensors) {
     setup_.outlet.count(tensor.nbytes());
     total += tensor.nbytes();
   }
-  tell(Step::done, transfer);
+  send_note(Step::done, transfer);
   setup_.outlet.arrived(transfer, total);
 }
 

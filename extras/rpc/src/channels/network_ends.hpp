@@ -30,13 +30,13 @@
 ///
 /// The host waits for tensors to be made before it offers them, and for each transfer. So a kernel of NCCL
 /// waits for its counterpart only, see comm::DevicePipe, and a tensor is handed out when it is complete: no
-/// stream ever waits for a rank that may die. What fails is given up on both ends:
+/// stream ever waits for a rank that may die. After a failure both ends give NCCL up:
 ///
 ///     fail: why                        --->   aborts what is under way
 ///     sends by TCP what is not done    <---   closed; `done` went ahead for all that has arrived
 namespace strata::rpc {
 
-/// What the ends of a route tell each other.
+/// A message between the ends of a route.
 struct RouteNote {
   enum class Step : std::uint8_t { open, offer, accept, done, fail, closed };
   Step step = Step::open;
@@ -62,11 +62,11 @@ struct NetworkPiece {
   }
 };
 
-/// What an end needs of its agent. Callable on any thread.
+/// The functions that an end needs of its agent. Callable on any thread.
 struct RouteOutlet {
-  std::function<void(const RouteNote&)> tell;  ///< the other end
+  std::function<void(const RouteNote&)> send_note;  ///< to the other end
   std::function<void(const NetworkPiece&, StagedBytes)> send_piece;
-  /// So many bytes of a message came by NCCL and are complete.
+  /// Reports that `bytes` bytes of a message came by NCCL and are complete.
   std::function<void(std::uint64_t transfer, std::size_t bytes)> arrived;
   std::function<void(std::size_t bytes)> count;  ///< a tensor that took NCCL
 };
@@ -108,7 +108,7 @@ class NetworkSender {
   void transfer_by_nccl(const Transfer& transfer);
   void leave_nccl(const std::string& reason);
   void send_in_pieces(const Transfer& transfer);
-  bool was_told(const std::optional<std::uint64_t>& last, std::uint64_t transfer) const;
+  bool is_noted(const std::optional<std::uint64_t>& last, std::uint64_t transfer) const;
 
   const RouteSetup setup_;
   mutable std::mutex mutex_;                      // of these
@@ -136,13 +136,13 @@ class NetworkReceiver {
   void receive(std::uint64_t transfer, std::vector<at::Tensor> tensors);
   void refuse(std::uint64_t transfer) const;  ///< an offer, because there is no room: nothing comes
   void heard(const RouteNote& note);          ///< open or fail
-  /// Copies it to its tensor. `bytes` lie in host memory of libtorch's.
+  /// Copies a piece to its tensor. `bytes` lie in host memory of libtorch's.
   void take_piece(const NetworkPiece& piece, const at::Tensor& bytes, const at::Tensor& tensor) const;
   void stop() { jobs_.stop(); }
   void join();
 
  private:
-  void tell(RouteNote::Step step, std::uint64_t transfer, std::string text = {}) const;
+  void send_note(RouteNote::Step step, std::uint64_t transfer, std::string text = {}) const;
   void run(const std::function<void()>& job);
   void receive_now(std::uint64_t transfer, const std::vector<at::Tensor>& tensors);
 

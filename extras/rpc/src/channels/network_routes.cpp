@@ -9,7 +9,7 @@ namespace {
 template <typename Ends>
 auto& end_of(const Ends& ends, int peer, std::uint32_t number) {
   const auto found = ends.find({peer, number});
-  if (found == ends.end()) throw CommError("a tensor is said to come a way that does not exist");
+  if (found == ends.end()) throw CommError("a message names a way for a tensor that does not exist");
   return *found->second;
 }
 

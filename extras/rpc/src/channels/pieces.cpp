@@ -52,7 +52,7 @@ void PieceSender::fill(const Lane& lane) {
       transfer.offset = 0;
     }
     if (transfer.parts.empty()) state.waiting.pop_front();
-    tell_(lane.peer, piece);
+    announce_(lane.peer, piece);
   }
 }
 

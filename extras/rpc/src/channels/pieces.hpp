@@ -18,7 +18,7 @@ namespace strata::rpc {
 /// its slot, the next is copied into another. Used on the thread of the links only.
 class PieceSender {
  public:
-  /// The way of pieces: to a rank through host memory, or between two GPUs.
+  /// A way of pieces: to a rank through host memory, or between two GPUs.
   struct Lane {
     int peer = 0;
     std::int64_t gpu_route = Piece::kOnHost;
@@ -34,10 +34,10 @@ class PieceSender {
     std::map<std::uint32_t, Part> parts = {};  ///< by place in the message
     std::uint64_t offset = 0;                  ///< in the first of them: what was sent already
   };
-  using Tell = std::function<void(int peer, const Piece&)>;
+  using Announce = std::function<void(int peer, const Piece&)>;
 
-  /// `tell` tells a peer that a piece lies in its slot.
-  PieceSender(Channels& channels, Tell tell) : channels_(channels), tell_(std::move(tell)) {}
+  /// `announce` informs a peer that a piece lies in its slot.
+  PieceSender(Channels& channels, Announce announce) : channels_(channels), announce_(std::move(announce)) {}
   void send(const Lane& lane, Transfer transfer);
   void emptied(int peer, const Piece& piece);  ///< the peer has copied it, or will before its next wait
   void forget(int peer) {
@@ -53,7 +53,7 @@ class PieceSender {
   void fill(const Lane& lane);
 
   Channels& channels_;
-  const Tell tell_;
+  const Announce announce_;
   std::map<Lane, Sending> lanes_;
 };
 

@@ -10,7 +10,7 @@
 
 namespace strata::rpc {
 
-/// The same owner of `memory`, which `device` then copies from and to at full speed. Throws CudaError.
+/// Pins `memory` for the life of its owner, so that `device` copies at full speed. Throws CudaError.
 template <typename Owner>
 std::shared_ptr<Owner> pinned(std::shared_ptr<Owner> owner, std::span<std::byte> memory, Device device) {
   struct Pinned {

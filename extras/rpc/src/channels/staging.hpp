@@ -9,7 +9,7 @@
 
 namespace strata::rpc {
 
-/// Bytes in host memory that somebody still reads.
+/// Bytes in host memory that are still read.
 struct StagedBytes {
   std::span<const std::byte> bytes;
   std::shared_ptr<const void> memory;
@@ -29,7 +29,8 @@ class Staging {
     cuda::Event done;
   };
   bool has_block() const;
-  /// REQUIRES: has_block(); bytes fit in one. The block is free again when the bytes are nobody's.
+  /// Begins a copy. REQUIRES: has_block(); bytes fit in one. The block is free again after the bytes' last
+  /// owner.
   Copy copy(const void* from, std::size_t bytes);
 
  private:

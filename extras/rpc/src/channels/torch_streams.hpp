@@ -7,13 +7,13 @@
 
 #include "strata/cuda/stream.hpp"
 
-/// libtorch's streams and memory, of whatever kind of device, without its headers for CUDA.
+/// libtorch's streams and memory on any kind of device, without its headers for CUDA.
 namespace strata::rpc {
 
 c10::Device torch_device(Device device);
 
-/// A stream of libtorch's, which outlives all tensors that it was used for. Others may use it, too. What it
-/// has to do goes before what streams of the usual priority have.
+/// A stream of libtorch's, which outlives all tensors that it was used for. Others may use it, too. Its
+/// work goes before that of streams of the usual priority.
 c10::Stream pool_stream(Device device);
 cuda::Stream borrowed(Device device, const c10::Stream& stream);
 cuda::Stream current_stream(Device device);

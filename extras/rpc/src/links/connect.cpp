@@ -30,13 +30,13 @@ using std::chrono::steady_clock;
 constexpr seconds kPerAddress{3}, kForAll{60};
 constexpr std::size_t kTokenBytes = 32;
 
-/// What a connection begins with: which run it belongs to, and who calls.
+/// The first bytes of a connection: its run and the calling rank.
 struct Greeting {
   std::array<char, kTokenBytes> token;
   std::uint32_t rank;
 };
 
-/// Where a rank can be reached.
+/// The addresses of a rank.
 struct Contact {
   std::string host, network, token;
   std::uint16_t port = 0;
@@ -68,8 +68,8 @@ std::string random_token() {
   return token;
 }
 
-/// A network that breaks while nothing is on its way is noticed within ten seconds, and small messages are
-/// sent at once.
+/// Sets options of a socket: a network that breaks while nothing is on its way is noticed within ten seconds,
+/// and small messages are sent at once.
 void prepare(tcp::socket& socket) {
   socket.set_option(tcp::no_delay(true));
   socket.set_option(asio::socket_base::keep_alive(true));
@@ -81,8 +81,8 @@ void prepare(tcp::socket& socket) {
   set(TCP_KEEPCNT, 3);
 }
 
-/// A port for IPv4 and IPv6, or for IPv4 where the kernel has nothing else; for this host only if all ranks
-/// are here.
+/// Opens a port for IPv4 and IPv6, or for IPv4 where the kernel has nothing else; only for this host if all
+/// ranks are here.
 tcp::acceptor listen(asio::io_context& context, bool one_host) {
   if (one_host) return {context, tcp::endpoint(asio::ip::address_v4::loopback(), 0)};
   tcp::acceptor both(context);
@@ -135,7 +135,7 @@ class Connector {
   }
 
  private:
-  /// Who has connected, until its greeting has come.
+  /// A peer that has connected, until its greeting has come.
   struct Guest {
     tcp::socket socket;
     Greeting greeting{};
@@ -185,8 +185,8 @@ class Connector {
                     [&](auto handler) { asio::async_read(socket, asio::buffer(&answer, 1), handler); });
   }
 
-  /// The interface that led to a peer before comes first: another one may swallow packets, and each try of it
-  /// takes seconds.
+  /// Calls a peer. The interface that led to a peer before comes first: another one may swallow packets, and
+  /// each try of it takes seconds.
   void call(int peer) {
     const bool one_host = place(peer).network == place(rank_).network;
     const std::vector<std::string> loopback{"127.0.0.1"};
@@ -207,7 +207,7 @@ class Connector {
         "Between hosts, GLOO_SOCKET_IFNAME names the network interfaces to use; is a firewall in the way?");
   }
 
-  /// While this rank calls others, too. A stranger that says nothing delays nobody.
+  /// Accepts while this rank calls others, too. A silent stranger delays nobody.
   void accept_next() {
     acceptor_.async_accept([this](const asio::error_code& code, tcp::socket socket) {
       if (!acceptor_.is_open() || (code && code != asio::error::connection_aborted)) return;

@@ -12,16 +12,16 @@ struct DelaySettings {
   unsigned seed = 0;
   std::chrono::microseconds most{0};
 
-  /// Nothing for a null. Throws InputError if the text is no such setting.
+  /// Parses a setting; nothing for a null. Throws InputError if the text is no such setting.
   static std::optional<DelaySettings> parse(const char* text);
 };
 
-/// How long messages from one rank to another wait, one after the other.
+/// The delays of messages from one rank to another, one after the other.
 class Delays {
  public:
   Delays(const DelaySettings& settings, int from, int to);
 
-  /// Nothing for every other message on average, so that many come at once.
+  /// The next delay: zero for every other message on average, so that many come at once.
   std::chrono::microseconds next();
 
  private:

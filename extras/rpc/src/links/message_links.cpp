@@ -32,11 +32,11 @@ namespace {
 using asio::ip::tcp;
 using std::chrono::steady_clock;
 using Message = MessageLinks::Message;
-using Landing = MessageLinks::Landing;
+using BulkMemory = MessageLinks::BulkMemory;
 
 constexpr std::uint32_t kMagic = 0x53525031, kGoodbye = 0x53525030;
 
-/// In front of every message.
+/// The frame in front of every message.
 struct Frame {
   std::uint32_t magic = kMagic;
   std::uint32_t head_bytes = 0;
@@ -50,7 +50,7 @@ std::uint64_t total_bytes(const Spans& spans) {
   return total;
 }
 
-/// The connection to one rank. Used on the thread of the links only, except where it says otherwise.
+/// The connection to one rank. Used only on the thread of the links, except where noted.
 class Link {
  public:
   Link(tcp::socket socket, int peer, std::optional<Delays> delays)
@@ -73,7 +73,7 @@ class Link {
     later(std::move(message), written);
   }
 
-  /// Of such a message, what is left after its first bytes.
+  /// Sends what is left of a message after its first bytes.
   void send(Message message, std::size_t written) {
     if (lost_) return;
     const Frame frame = frame_of(message);
@@ -81,7 +81,7 @@ class Link {
     if (outgoing_.size() == 1) write_next();
   }
 
-  void say_goodbye() {
+  void announce_end() {
     if (lost_) return;
     leaving_ = true;
     {
@@ -112,7 +112,7 @@ class Link {
         info.tcpi_probes >= kTries || info.tcpi_total_retrans - retransmits_heard_ >= kTries;
     if (info.tcpi_last_ack_recv >= kSilenceMs && asks_in_vain) give_up("its host does not answer any more");
   }
-  /// As if the connection were lost.
+  /// Closes the connection as if it were lost.
   void give_up(const std::string& reason) {
     if (std::exchange(lost_, true)) return;
     close();
@@ -157,12 +157,12 @@ class Link {
                      .msg_control = nullptr,
                      .msg_controllen = 0,
                      .msg_flags = 0};
-    // The thread of the links meets an error again, and tells of it.
+    // The thread of the links meets an error again, and reports it.
     return static_cast<std::size_t>(
         std::max<ssize_t>(0, ::sendmsg(socket_.native_handle(), &all, MSG_DONTWAIT | MSG_NOSIGNAL)));
   }
 
-  /// Without its first `written` bytes.
+  /// The buffers of a message without its first `written` bytes.
   static std::vector<asio::const_buffer> parts_of(const Frame& frame, const Message& message,
                                                   std::size_t written = 0) {
     std::vector<asio::const_buffer> parts{asio::buffer(&frame, sizeof(frame)), asio::buffer(message.head)};
@@ -210,21 +210,21 @@ class Link {
   void read_head() {
     asio::async_read(socket_, asio::buffer(head_), [this](const asio::error_code& code, std::size_t) {
       if (code) return give_up(code.message());
-      land();
+      take_bulk_memory();
     });
   }
 
-  void land() {
-    landing_ = {};
+  void take_bulk_memory() {
+    bulk_memory_ = {};
     try {
-      landing_ = receiver_->land(peer_, head_);
+      bulk_memory_ = receiver_->memory_for_bulk(peer_, head_);
     } catch (const std::exception&) {  // which arrived() learns from the null
     }
-    if (total_bytes(landing_.bulk) != frame_.bulk_bytes) landing_ = {};
-    if (landing_.memory == nullptr) return drop_bulk(frame_.bulk_bytes);
+    if (total_bytes(bulk_memory_.bulk) != frame_.bulk_bytes) bulk_memory_ = {};
+    if (bulk_memory_.memory == nullptr) return drop_bulk(frame_.bulk_bytes);
     if (frame_.bulk_bytes == 0) return deliver_in_time();
     std::vector<asio::mutable_buffer> buffers;
-    for (const auto& span : landing_.bulk) buffers.emplace_back(span.data(), span.size());
+    for (const auto& span : bulk_memory_.bulk) buffers.emplace_back(span.data(), span.size());
     asio::async_read(socket_, buffers, [this](const asio::error_code& code, std::size_t) {
       if (code) return give_up(code.message());
       deliver_in_time();
@@ -252,7 +252,7 @@ class Link {
   void deliver() {
     stay_awake_();
     try {
-      receiver_->arrived(peer_, std::move(head_), std::exchange(landing_, {}).memory);
+      receiver_->arrived(peer_, std::move(head_), std::exchange(bulk_memory_, {}).memory);
     } catch (const std::exception& error) {
       return give_up(error.what());
     }
@@ -275,7 +275,7 @@ class Link {
   std::deque<Outgoing> outgoing_;          // the first is being written
   Frame frame_;
   std::string head_;
-  Landing landing_;
+  BulkMemory bulk_memory_;
   std::vector<std::byte> dropped_;
 };
 
@@ -306,7 +306,7 @@ struct MessageLinks::State {
         std::this_thread::yield();  // to whoever works on what is expected, if cores are few
     }
   }
-  /// More may come soon.
+  /// Keeps polling for a while, because more may come soon.
   void stay_awake() { awake_until = steady_clock::now() + busy_poll; }
 
   void repeat(std::chrono::milliseconds period, const std::shared_ptr<std::function<bool()>>& repeated) {
@@ -316,7 +316,7 @@ struct MessageLinks::State {
     });
   }
 
-  /// Runs `work` on the thread, in the order of these calls. asio alone would let those of other threads
+  /// Runs `work` on the thread, in the order of these calls. asio by itself would let those of other threads
   /// overtake those of its own.
   void in_order(std::function<void()> work) {
     const std::lock_guard lock(mutex);
@@ -336,7 +336,7 @@ struct MessageLinks::State {
     const std::lock_guard lock(mutex);
     return over;
   }
-  /// After the thread: what is posted now or was posted late is dropped, for it may keep the links' owner.
+  /// Drops, after the thread, work that was posted late or is posted now: it may keep the links' owner.
   void finish() {
     std::deque<std::function<void()>> dropped;  // without the lock
     const std::lock_guard lock(mutex);
@@ -375,7 +375,7 @@ struct MessageLinks::State {
     context.stop();
   }
 
-  // Of `waiting`, `is_draining` and `over`; taken with that of a link held, never the other way.
+  // Guards `waiting`, `is_draining` and `over`. It may be taken while a link's is held, never the other way.
   std::mutex mutex;
   asio::io_context context{1};
   asio::executor_work_guard<asio::io_context::executor_type> work;
@@ -424,7 +424,7 @@ void MessageLinks::close() {
   constexpr int kPatienceMs = 2000;
   state_->in_order([state = state_.get()] {
     for (const auto& link : state->links)
-      if (link) link->say_goodbye();
+      if (link) link->announce_end();
     state->leave(kPatienceMs);
   });
   state_->thread.join();

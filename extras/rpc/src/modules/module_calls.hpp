@@ -4,7 +4,7 @@
 
 namespace strata::rpc {
 
-/// Register the calls that optimizers and pipelines make.
+/// These register the calls that optimizers and pipelines make.
 void add_optimizer_calls(Registry& registry);
 void add_pipeline_calls(Registry& registry);
 

@@ -42,7 +42,7 @@ struct StageRun::State {
   std::mutex mutex;
   std::map<std::int64_t, std::shared_ptr<Completion>> ends;  // by micro-batch; of -1, before the first
   bool cancelled = false;
-  Worker thread;  // of whoever has the turn
+  Worker thread;  // used by the micro-batch that has the turn
 
   std::shared_ptr<Completion> end_of(std::int64_t micro_batch);
   void cancel();
@@ -120,8 +120,8 @@ StageOutput::StageOutput(at::Tensor values) : values_(std::move(values)) {
   made_ = std::move(made);
 }
 
-/// From a stream that waits for nothing else, and without a kernel, which would not begin before those that
-/// the stage has queued by now.
+/// Packs the output from a stream that waits for nothing else, and without a kernel, which would not begin
+/// before those that the stage has queued by now.
 std::int32_t StageOutput::add_to(Packing& packing) const {
   if (!made_) return packing.add(values_);
   const c10::Stream stream =

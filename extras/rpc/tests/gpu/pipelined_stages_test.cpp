@@ -24,7 +24,7 @@ using test::world;
 constexpr std::int64_t kMicroBatches = 8, kWidth = 1 << 18;
 constexpr int kHeldUp = 3;  // the micro-batch that does not end before the gate opens
 
-/// Of this rank. Streams wait at it and count what has passed.
+/// The gate of this rank: streams wait at it and count what has passed.
 struct Gate {
   std::atomic<bool> is_open = true;
   std::atomic<int> passed = 0;
@@ -35,7 +35,7 @@ Gate& gate() {
 }
 int passed() { return gate().passed; }
 
-/// Of the device's current stream, in its turn.
+/// Queues a function on the device's current stream.
 void queue(c10::Device device, void (*function)(void*)) {
   const c10::DeviceGuard guard(device);
   ASSERT_EQ(cudaLaunchHostFunc(c10::cuda::getCurrentCUDAStream(), function, &gate()), cudaSuccess);

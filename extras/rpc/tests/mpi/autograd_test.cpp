@@ -99,7 +99,7 @@ at::Tensor visit_here(const Step& step, const at::Tensor& x,
                  [&](const Step& next, const at::Tensor& y) { return visit_here(next, y, parameters); });
 }
 
-/// Of this rank's parameters; undefined for those that had no part.
+/// Gradients of this rank's parameters; undefined for those that had no part.
 std::vector<at::Tensor> gradients_here(const ContextId& id) {
   std::vector<at::Tensor> gradients(kParameters);
   for (const Gradient& each : rpc::gradients(agent_of_rank(), id))
@@ -139,12 +139,12 @@ void add_hook(int parameter, std::function<void(const at::Tensor&)> hook) {
         return outputs;
       }));
 }
-/// As a reduction over replicas changes gradients.
+/// Changes gradients as a reduction over replicas does.
 void take_tenfold(int parameter) {
   add_hook(parameter, [](const at::Tensor& leaf) { leaf.mutable_grad().mul_(10); });
 }
 int num_hooks_begun(int more) { return scene().hooks_begun += more; }
-/// As a reduction waits for the other replicas.
+/// Waits in a hook as a reduction waits for the other replicas.
 void wait_in_hook_of(int parameter, int replicas) {
   add_hook(parameter, [replicas](const at::Tensor&) {
     agent_of_rank().sync("rank:0", &num_hooks_begun, 1);

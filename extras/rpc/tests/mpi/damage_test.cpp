@@ -68,7 +68,7 @@ class Impostor {
  private:
   /// Reads nothing.
   struct Inbox final : MessageLinks::Receiver {
-    MessageLinks::Landing land(int, const std::string&) override { return {}; }
+    MessageLinks::BulkMemory memory_for_bulk(int, const std::string&) override { return {}; }
     void arrived(int, std::string, std::shared_ptr<void>) override {}
     void lost(int, const std::string&) override {}
   };
@@ -77,7 +77,7 @@ class Impostor {
   std::optional<MessageLinks> links_;  // ends first
 };
 
-/// Of any message but those by which ranks agree that a run has ended.
+/// The kind of any message but those by which ranks agree that a run has ended.
 Kind likely_kind(std::mt19937& random) {
   const auto kind = static_cast<Kind>(random() % 16);
   if (kind == Kind::state) return Kind::ask_alive;

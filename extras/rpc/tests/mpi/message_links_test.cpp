@@ -27,7 +27,7 @@ class Inbox final : public MessageLinks::Receiver {
     bool dropped = false;
   };
 
-  MessageLinks::Landing land(int, const std::string& head) override {
+  MessageLinks::BulkMemory memory_for_bulk(int, const std::string& head) override {
     if (head.starts_with("refuse")) throw std::runtime_error("no room");
     const auto bytes = static_cast<std::size_t>(std::stoull(head.substr(head.find(' ') + 1)));
     const auto memory = std::make_shared<std::string>(bytes, '\0');

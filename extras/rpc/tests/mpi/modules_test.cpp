@@ -444,7 +444,7 @@ INSTANTIATE_TEST_SUITE_P(Threads, PipelineTest,
                          [](const auto& info) { return info.param.name; });
 
 TEST_F(ModulesTest, PipelinesHaveTheGradientsOfTheWholeBatch) {
-  // As if by updates with a rate of 1 and no moments.
+  // Updates have a rate of 1 and no moments.
   const nn::OptimizerOptions options{.kind = nn::OptimizerKind::sgd, .learning_rate = 1};
   for (const std::int64_t micro_batches : {1, 2, 7}) {
     const auto here = layers_here({layer(0), layer(1)});

@@ -50,7 +50,7 @@ TEST(GpuRoutes, AreOneWhereMapsOfBothSayTheSame) {
       ElementsAre(Plain(0, 1, 0, 0, 0), Plain(0, 1, 1, 1, 1), Plain(1, 0, 0, 0, 0), Plain(1, 0, 1, 1, 1)));
 }
 
-/// As with CUDA_VISIBLE_DEVICES=0,1,2 on worker0 and 2,1 on worker1.
+/// Devices are numbered as with CUDA_VISIBLE_DEVICES=0,1,2 on worker0 and 2,1 on worker1.
 TEST(GpuRoutes, TellGpusApartByUuidAndNotByNumber) {
   std::vector<AgentFacts> agents = agents_of(2);
   agents[0].gpus = {"GPU-a", "GPU-b", "GPU-c"};

@@ -35,12 +35,12 @@ class NetworkEndsTest : public testing::Test {
               .places = places_,
               .outlet = std::move(outlet)};
     };
-    receiver_ = std::make_unique<NetworkReceiver>(setup({.tell = to_sender(),
+    receiver_ = std::make_unique<NetworkReceiver>(setup({.send_note = to_sender(),
                                                          .send_piece = {},
                                                          .arrived = [](std::uint64_t, std::size_t) {},
                                                          .count = [](std::size_t) {}}));
-    sender_ = std::make_unique<NetworkSender>(
-        setup({.tell = to_receiver(), .send_piece = pieces(), .arrived = {}, .count = [](std::size_t) {}}));
+    sender_ = std::make_unique<NetworkSender>(setup(
+        {.send_note = to_receiver(), .send_piece = pieces(), .arrived = {}, .count = [](std::size_t) {}}));
   }
   void TearDown() override {
     sender_->stop();

@@ -9,7 +9,7 @@
 namespace strata::graph {
 
 /// A whole file, mapped read-only. An owner. An empty file has null data. If the file gets shorter, what went
-/// reads as zeros, and refuse_truncated_inputs() tells.
+/// reads as zeros, and refuse_truncated_inputs() throws.
 class MappedFile {
  public:
   /// Throws InputError if there is no such file, IoError if it cannot be opened or mapped.

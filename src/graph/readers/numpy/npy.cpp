@@ -121,7 +121,7 @@ std::size_t payload_bytes(const NpyArray& array) {
   return bytes;
 }
 
-/// Members of a zip archive may begin at any byte.
+/// Aligns an array by a copy, because members of a zip archive may begin at any byte.
 void align(NpyArray& array, std::size_t bytes, ScratchStore* scratch) {
   if (bytes == 0 ||
       reinterpret_cast<std::uintptr_t>(array.data) % static_cast<std::size_t>(array.item_bytes) == 0)

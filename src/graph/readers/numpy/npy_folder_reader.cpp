@@ -31,7 +31,7 @@ const std::vector<std::string> kKnownFiles{"edge_index.npy",  "indptr.npy",    "
                                            "node_weight.npy", "train.npy",     "valid.npy",   "val.npy",
                                            "test.npy"};
 
-/// Other names that people give to these arrays, whose letters are not near.
+/// Other names that people give to these arrays, too different in their letters to be typing errors.
 const std::map<std::string, std::string> kOtherNames{{"features", "x"},
                                                      {"feat", "x"},
                                                      {"node_feat", "x"},
@@ -122,7 +122,7 @@ class NpyFolderReader {
     }
   }
 
-  /// An array of shape (E, 2) is PyG's edge_index transposed; that of two edges cannot be told apart.
+  /// An array of shape (E, 2) is PyG's edge_index transposed; that of two edges fits both.
   static void refuse_pairs(const NpyArray& array) {
     if (array.shape.size() == 2 && array.shape[0] != 2 && array.shape[1] == 2)
       throw InputError(fmt::format("{}: edges of shape {}", array.origin, array.shape_text()),

@@ -143,7 +143,7 @@ class Inflater {
     total_ += written;
     return written;
   }
-  /// To be called when no more is read.
+  /// Checks that the member ends here; call it after the last read.
   void require_end(std::uint64_t stated_bytes) {
     std::byte more{};
     read({&more, 1});
@@ -193,7 +193,7 @@ uLong checksum_of(std::span<const std::byte> data, ThreadPool* pool) {
 
 constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
 
-/// The checksum of a member that stays where it is, of which little is resident at a time.
+/// The checksum of a member that stays in its file; little of it is resident at a time.
 uLong checksum_in_pieces(std::span<const std::byte> data, ScratchStore& scratch) {
   uLong sum = checksum_of({});
   for (std::size_t first = 0; first < data.size(); first += kPieceBytes) {

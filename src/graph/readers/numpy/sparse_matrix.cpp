@@ -38,7 +38,7 @@ void check_pointers(const std::vector<NodeId>& pointers, const std::string& orig
                      remedy);
 }
 
-/// The row of every entry.
+/// Computes the row of every entry.
 template <typename Id>
 std::vector<Id> expanded(const std::vector<NodeId>& pointers) {
   std::vector<Id> rows(static_cast<std::size_t>(pointers.back()));
@@ -194,11 +194,11 @@ SparseEdges sparse_edges(const std::filesystem::path& path, Assembly& assembly) 
 }
 
 NodeId largest_id(const EdgeList& edges, ScratchStore* scratch) {
-  constexpr Count kBreath = Count{1} << 16;
+  constexpr Count kReleaseInterval = Count{1} << 16;
   NodeId largest = -1;
   const auto scan = [&]<typename Id>(const Id* sources, const Id* destinations) {
     for (Count i = 0; i < edges.count; ++i) {
-      if (scratch != nullptr && i % kBreath == 0) scratch->trim();
+      if (scratch != nullptr && i % kReleaseInterval == 0) scratch->trim();
       largest = std::max<NodeId>({largest, sources[i * edges.stride], destinations[i * edges.stride]});
     }
   };

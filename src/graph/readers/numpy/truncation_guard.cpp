@@ -26,7 +26,7 @@ struct Watched {
   char file[kMostPath] = {};
 };
 
-/// What the handler of a signal needs, which can be given nothing.
+/// The data of the signal's handler, which takes no argument.
 struct Watch {
   std::array<Watched, 256> slots;
   std::atomic<const Watched*> truncated{nullptr};

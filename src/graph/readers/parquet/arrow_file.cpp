@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The library kParquetLibrary: ParquetFile by Arrow.
+// This file is the library kParquetLibrary: ParquetFile by Arrow.
 #include <arrow/io/file.h>
 #include <arrow/memory_pool.h>
 #include <arrow/record_batch.h>
@@ -46,7 +46,7 @@ Stored describe(const parquet::arrow::SchemaField& field) {
   return stored;
 }
 
-/// Of each column, a reader of its own: all of them stay at the same row, and errors name their column.
+/// Reads each column with a reader of its own: all stay at the same row, and errors name their column.
 class ArrowRows : public ParquetRows {
  public:
   struct Source {

@@ -11,10 +11,10 @@ namespace strata::graph {
 /// Throws std::runtime_error for a missing list and for one that has not wish.width values.
 ParquetPiece piece_of(const arrow::Array& array, const ParquetWish& wish);
 
-/// What kind of values arrays of this type hold, encoded by dictionaries or not; lists are `other`.
+/// The kind of values that arrays of this type hold, encoded by dictionaries or not; lists are `other`.
 ParquetColumn::Kind kind_of(const arrow::DataType& type);
 
-/// What a type of lists holds; null if it is none.
+/// The type of the values in lists; null for a type that is no list.
 std::shared_ptr<arrow::DataType> type_in_lists(const arrow::DataType& type);
 
 }  // namespace strata::graph

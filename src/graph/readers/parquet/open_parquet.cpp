@@ -11,8 +11,8 @@
 namespace strata::graph {
 namespace {
 
-/// Looks where this program's own libraries are looked for. The library stays loaded: its exceptions may live
-/// on.
+/// Loads the library from where this program's own libraries are found. It stays loaded: its exceptions may
+/// live on.
 OpenParquet* load() {
   void* const library = dlopen(kParquetLibrary, RTLD_NOW | RTLD_LOCAL);
   void* const open = library == nullptr ? nullptr : dlsym(library, kOpenParquet);

@@ -65,8 +65,8 @@ class ParquetFile {
                                             Count rows_at_once) = 0;
 };
 
-/// What the library offers by the name kOpenParquet: opens a file, which belongs to the caller then. Throws
-/// std::exception.
+/// The function of the library by the name kOpenParquet: opens a file, which then belongs to the caller.
+/// Throws std::exception.
 using OpenParquet = ParquetFile*(const char* path);
 constexpr const char* kParquetLibrary = "libstrata_parquet.so";
 constexpr const char* kOpenParquet = "strata_open_parquet";

@@ -64,7 +64,7 @@ class ParquetReader {
     if (edges.empty())
       throw InputError(fmt::format("{0}: neither {1}.parquet nor {1}-*.parquet nor {1}/*.parquet in it",
                                    source_.place.string(), names.edges),
-                       "Give the folder that holds the table of edges; edge-table= says what it is called.");
+                       "Give the folder that holds the table of edges; edge-table= sets its name.");
     edges_.emplace(std::move(edges));
     edge_roles_ = roles_of_edges(*edges_, names);
     log_roles(*edges_, edge_roles_);
@@ -84,7 +84,7 @@ class ParquetReader {
     if (names.id.empty() && names.label.empty() && names.split.empty() && names.features.empty()) return;
     throw InputError(
         fmt::format("{}: no table '{}', but columns of it are named", source_.place.string(), names.nodes),
-        "node-table= says what it is called.");
+        "node-table= sets its name.");
   }
 
   const std::string& name_of(const ParquetTable& table, int column) const {
@@ -126,7 +126,7 @@ class ParquetReader {
                        "Write a row per node.");
   }
 
-  /// Names are written a line each.
+  /// Refuses a name that cannot be written: names take one line each.
   void refuse_bad_name(std::string_view word, const TablePiece& piece, const std::string& column) const {
     const std::string place = piece.place(numbering_.size() - piece.first_row, column);
     require_utf8(word, place);

@@ -51,7 +51,7 @@ void require_same(const std::vector<ParquetColumn>& columns, const fs::path& fil
   }
 }
 
-/// Does what Arrow may refuse. `place` is where it then happened.
+/// Runs work that Arrow may refuse; `place` names where that happened.
 template <typename Work>
 decltype(auto) guarded(const std::function<std::string()>& place, Work&& work) {
   try {

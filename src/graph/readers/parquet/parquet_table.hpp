@@ -46,8 +46,8 @@ class ParquetTable {
   /// The same. Throws InputError with the nearest name. `option` is what named it.
   int require(const std::string& name, const std::string& option) const;
 
-  /// Values per row of a column. Throws InputError if they are not as many in every row, as far as sizes
-  /// tell.
+  /// Values per row of a column. Throws InputError if the sizes show that rows differ in their number of
+  /// values.
   Count width(int column) const;
 
   /// Gives the rows piece by piece, in the order of the files, and shows how far it has come. A piece has

@@ -8,19 +8,19 @@
 
 namespace strata::graph {
 
-/// What the columns of a table are taken for, as a person reads it: "sources from 'src'".
+/// The roles of a table's columns, as a person reads them: "sources from 'src'".
 struct TableRoles {
   std::vector<std::string> notes{}, unread{};
 };
 
-/// Which columns of a table of edges are read; -1: there is none. Sources and targets that are not named and
-/// have no usual name are the first two. column_names.hpp has the usual names.
+/// The columns of a table of edges that are read; -1: there is none. Sources and targets that are not named
+/// and have no usual name are the first two. column_names.hpp has the usual names.
 struct EdgeRoles : TableRoles {
   int source = 0, target = 1, weight = -1;
 };
 
-/// Which columns of a table of nodes are read; -1: there is none. Features that are not named are the other
-/// columns of numbers, without masks ("train_mask") and truth values.
+/// The columns of a table of nodes that are read; -1: there is none. Features that are not named are the
+/// other columns of numbers, without masks ("train_mask") and truth values.
 struct NodeRoles : TableRoles {
   int id = -1, label = -1, split = -1;
   std::vector<int> features{};

@@ -41,7 +41,7 @@ class PackedFile {
   PackedFile(const PackedFile&) = delete;
   PackedFile& operator=(const PackedFile&) = delete;
 
-  /// As many bytes as there are, at most `bytes`.
+  /// Reads as many bytes as there are, at most `bytes`.
   std::size_t read(char* out, std::size_t bytes) {
     const std::size_t got = std::fread(out, 1, bytes, file_);
     if (std::ferror(file_) != 0) throw IoError(fmt::format("{}: cannot be read", path_), "Check the disk.");

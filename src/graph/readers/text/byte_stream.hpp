@@ -17,8 +17,8 @@ class ByteStream {
   virtual std::int64_t file_bytes_read() const = 0;
 };
 
-/// Tells the compression by the first bytes. Throws InputError if there is no such file, if another program
-/// packed it, or if it is empty: a full disk or an interrupted copy leaves such files.
+/// Opens a file; its first bytes determine the compression. Throws InputError if there is no such file, if
+/// another program packed it, or if it is empty: a full disk or an interrupted copy leaves such files.
 std::unique_ptr<ByteStream> open_bytes(const std::filesystem::path& path);
 
 }  // namespace strata::graph

@@ -73,7 +73,7 @@ void EdgeComments::note(std::string_view comment) {
     if (const auto number = number_behind(text, word); number && !edges_) edges_ = number;
 }
 
-/// The first statement counts: that a line begins with the word, that there is "a directed graph", or
+/// Notes the first statement: a line that begins with the word, "a directed graph", or
 /// "directed: yes".
 void EdgeComments::note_direction(const std::string& text) {
   if (undirected_) return;
@@ -97,7 +97,7 @@ void EdgeComments::note_direction(const std::string& text) {
   }
 }
 
-/// "% asym positive", and perhaps "% 5 4 4" behind it: edges, and nodes twice.
+/// Notes "% asym positive", and perhaps "% 5 4 4" behind it: edges, and nodes twice.
 void EdgeComments::note_konect(const std::string& text) {
   static constexpr std::array<std::string_view, 9> kWeights{
       "unweighted", "positive",      "posweighted",      "signed", "multisigned",
@@ -139,7 +139,7 @@ void EdgeComments::check_nodes(Count nodes, bool renumbered) const {
                         nodes));
 }
 
-/// Undirected edges may be listed at both nodes, and self-loops once then.
+/// Checks the number of edges. Undirected ones may be listed at both nodes, and self-loops once then.
 void EdgeComments::check_edges(Count edges, Count self_loops) const {
   if (!edges_ || edges == *edges_) return;
   const Count twice = 2 * *edges_;

@@ -8,7 +8,7 @@
 
 namespace strata::graph {
 
-/// What archives say of a graph in the comments before its list of edges:
+/// The facts that archives state about a graph in comments before its list of edges:
 ///
 ///     # Undirected graph: x.txt        % sym unweighted
 ///     # Nodes: 4 Edges: 3              % 3 4 4

@@ -32,7 +32,7 @@ struct Columns {
   Count last() const { return std::max({source, target, weight, time}); }
 };
 
-/// Of the edges that were read.
+/// The range of times of the edges that were read.
 struct Times {
   double first = std::numeric_limits<double>::infinity(), last = -std::numeric_limits<double>::infinity();
   Count left_out = 0;
@@ -65,7 +65,7 @@ class EdgeListReader : private EdgeTextReader {
         [this](std::string_view line, const Place& place, EdgesPiece& piece) { parse(line, place, piece); },
         [this](EdgesPiece& piece, double share_read) { take(piece, share_read); });
     comments_.check_edges(edges_.size() + times_.left_out, self_loops_);
-    if (columns_.time >= 0) tell_times();
+    if (columns_.time >= 0) log_times();
     number_nodes();
     Graph graph;
     graph.name = std::filesystem::path(path_).stem().string();
@@ -84,7 +84,7 @@ class EdgeListReader : private EdgeTextReader {
   }
 
  private:
-  /// Reads the first lines for the separator, the names of columns and what comments say.
+  /// Reads the separator, the names of columns and the comments from the first lines.
   void find_layout() {
     LineBlocks blocks(source_.place);
     Block block;
@@ -97,7 +97,7 @@ class EdgeListReader : private EdgeTextReader {
     if (layout_.cols > 0) choose_columns();
   }
 
-  /// Names of nodes cannot be told from names of columns, unless these are usual ones.
+  /// Whether the fields name columns. Names of nodes look alike, so only usual names of columns count.
   bool has_header(const std::vector<std::string>& fields) const {
     if (source_.header) return *source_.header;
     if (find_column(fields, ColumnRole::source) >= 0 && find_column(fields, ColumnRole::target) >= 0)
@@ -239,7 +239,7 @@ class EdgeListReader : private EdgeTextReader {
     self_loops_ += piece.self_loops;
   }
 
-  void tell_times() const {
+  void log_times() const {
     if (edges_.size() + times_.left_out == 0) return;
     const std::string range = fmt::format("times from {} to {}", times_.first, times_.last);
     if (edges_.size() == 0)

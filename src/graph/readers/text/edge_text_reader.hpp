@@ -10,7 +10,7 @@
 
 namespace strata::graph {
 
-/// What readers of text with edges share: the file, and the edges and weights that were read so far.
+/// The common part of readers of text with edges: the file, and the edges and weights that were read so far.
 class EdgeTextReader {
  public:
   EdgeTextReader(const DatasetSource& source, const ReadOptions& options, Assembly& assembly)

@@ -108,7 +108,7 @@ T number_of(std::string_view field, const Place& place, const char* what,
                remedy);
 }
 
-/// Whether a line says nothing: blank, or a comment that begins with one of `marks`.
+/// Whether a line is blank, or a comment that begins with one of `marks`.
 inline bool is_comment(std::string_view line, std::string_view marks) {
   const std::size_t first = line.find_first_not_of(" \t");
   return first == std::string_view::npos || marks.find(line[first]) != std::string_view::npos;

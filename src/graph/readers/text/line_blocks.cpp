@@ -22,8 +22,8 @@ std::int64_t size_of_file(const std::filesystem::path& path) {
   return error ? 0 : bytes;
 }
 
-/// Makes "\n" of each "\r" from `first` on that ends a line by itself. Returns where the rest begins that
-/// only the next bytes can tell: "\r" at the end.
+/// Makes "\n" of each "\r" from `first` on that ends a line by itself. Returns where the undecided rest
+/// begins: a "\r" at the end depends on the next bytes.
 std::size_t end_lines(std::string& text, std::size_t first) {
   for (std::size_t at = text.find('\r', first); at != std::string::npos; at = text.find('\r', at)) {
     const std::size_t after = text.find_first_not_of('\r', at);

@@ -65,7 +65,7 @@ class LineBlocks {
   bool ended_ = false;
 };
 
-/// The size of blocks of which twice the threads, with what is parsed from them, take no more than the
+/// The size of blocks such that two per thread, with what is parsed from them, take no more than the
 /// buffers of `scratch`; without it the usual one.
 std::size_t block_bytes_within(const ScratchStore* scratch, const ThreadPool& pool);
 
@@ -87,7 +87,7 @@ class Lines {
   std::string_view text_;
 };
 
-/// Where in a file a field stands, for messages.
+/// The place of a field in a file, for messages.
 struct Place {
   const std::string& path;
   Count line = 0;                          ///< from 1
@@ -98,7 +98,7 @@ struct Place {
   void require_utf8(std::string_view field) const;
 };
 
-/// Where a line is that lies in `block`.
+/// The place of a line of `block`.
 inline Place place_of(std::string_view line, Count number, const Block& block, const std::string& path) {
   return {path, number, line.data(),
           block.offset + static_cast<std::size_t>(line.data() - block.text.data())};
@@ -106,8 +106,8 @@ inline Place place_of(std::string_view line, Count number, const Block& block, c
 
 /// Parses the blocks of a file with all threads and takes the results in the order of the file.
 ///
-/// `parse(block, piece)` may run in any thread and fills the piece; `take(piece)` runs in this one. As many
-/// blocks as twice the threads are in memory at a time.
+/// `parse(block, piece)` may run in any thread and fills the piece; `take(piece)` runs in this one. Two
+/// blocks per thread are in memory at a time.
 template <typename Piece>
 void parse_blocks(LineBlocks& blocks, ThreadPool& pool,
                   const std::function<void(const Block&, Piece&)>& parse,

@@ -111,7 +111,7 @@ class MetisReader : private EdgeTextReader {
     node_weights_.kinds = static_cast<int>(header_.node_weights);
   }
 
-  /// The digits say whether there are sizes of nodes, weights of nodes and weights of edges.
+  /// Parses the digits, which state whether there are sizes of nodes, weights of nodes and weights of edges.
   void parse_code(std::string_view code, const Place& place) {
     if (code.size() > 3 || code.find_first_not_of("01") != code.npos)
       place.refuse(fmt::format("'{}' is not a code of three digits 0 or 1", printable(code.substr(0, 40))));
@@ -148,7 +148,7 @@ class MetisReader : private EdgeTextReader {
     }
   }
 
-  /// A blank line may follow the last node, which take_node_weights() knows.
+  /// Parses the weights of a node; a blank line may follow the last one, which take_node_weights() knows.
   void parse_node_weights(FieldsOfLine& fields, const Place& place, NodesPiece& piece) const {
     const std::size_t end = piece.node_weights.size() + static_cast<std::size_t>(node_weights_.kinds);
     while (piece.node_weights.size() < end) {
@@ -184,7 +184,7 @@ class MetisReader : private EdgeTextReader {
                                 piece.node_weights.end());
   }
 
-  /// Blank lines may follow the last node.
+  /// Refuses lines after the last node, except blank ones.
   void refuse_further_lines(NodesPiece& piece) const {
     const Count allowed = header_.nodes - nodes_read_;
     for (std::size_t i = 1; i < piece.pairs.size(); i += 2)

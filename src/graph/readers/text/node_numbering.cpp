@@ -28,7 +28,7 @@ NodeNumbering::Order order_of(const Map& numbers) {
   return order;
 }
 
-// Of an entry of the table, which doubles when it grows, of the sorted copy, and of the final text.
+// Bytes per node: a table entry (the table doubles when it grows), the sorted copy, and the final text.
 constexpr std::int64_t kIdBytes = 32 + 24 + 16 + 8 + 24, kWordBytes = 32 + 48 + 24 + 24 + 8 + 24;
 
 }  // namespace
@@ -39,10 +39,10 @@ std::int64_t NodeNumbering::bytes() const {
 
 void NodeNumbering::require_room(const ScratchStore* scratch, const std::string& origin,
                                  const char* remedy) const {
-  if (scratch == nullptr || bytes() <= scratch->room() / 2) return;
+  if (scratch == nullptr || bytes() <= scratch->capacity() / 2) return;
   throw OutOfMemory(
       fmt::format("{}: the names of its first {} nodes take {}, there is room for {}", origin,
-                  format_count(size()), format_bytes(bytes()), format_bytes(scratch->room() / 2)),
+                  format_count(size()), format_bytes(bytes()), format_bytes(scratch->capacity() / 2)),
       remedy);
 }
 

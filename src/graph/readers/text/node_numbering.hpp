@@ -30,13 +30,13 @@ class NodeNumbering {
   std::optional<NodeId> find(std::int64_t id) const { return found_in(ids_, id); }
   std::optional<NodeId> find(std::string_view name) const { return found_in(words_, name); }
 
-  /// A line per node, by number.
+  /// The names, one line per node, by number.
   std::string names() const;
 
   /// Nodes in the order of their names, whatever the order in which they were met.
   struct Order {
     std::vector<NodeId> place;  ///< by number as it was given: the final number
-    std::string names;          ///< a line per node, in the final order
+    std::string names;          ///< one line per node, in the final order
   };
   Order order() const;
   Count size() const { return std::ssize(ids_) + std::ssize(words_); }

@@ -12,7 +12,7 @@
 namespace strata::graph {
 namespace {
 
-/// Of comma, semicolon, bar and tab the first that stands outside of quotes; else blanks.
+/// The first comma, semicolon, bar or tab that stands outside of quotes; else blanks.
 std::string find_separator(std::string_view line) {
   for (const char candidate : {',', ';', '|', '\t'}) {
     bool quoted = false;

@@ -10,7 +10,7 @@
 
 namespace strata::graph {
 
-/// What the first lines of a table in a text file say of all of it.
+/// The layout of a table in a text file, by its first lines.
 struct TableLayout {
   std::string separator = " ";          ///< " ": any run of blanks
   Count cols = 0;                       ///< 0: there is no line
@@ -20,9 +20,9 @@ struct TableLayout {
   std::size_t values_at = 0;            ///< offset of this line in the first block
 };
 
-/// How a format begins.
+/// The rules for the first lines of a format.
 struct TableRules {
-  std::string separator = {};  ///< empty: the first line tells
+  std::string separator = {};  ///< empty: found in the first line
   /// Whether these fields of the first line name the columns.
   std::function<bool(const std::vector<std::string>&)> are_names;
   std::function<void(std::string_view)> note_comment = [](std::string_view) {};
@@ -36,7 +36,7 @@ TableLayout layout_of(const Block& block, const std::string& path, const TableRu
 constexpr std::string_view kCommentMarks = "#%";
 
 bool is_number(std::string_view field);
-/// Nothing, or what programs write for it: NA, N/A, nan, null, None, or "?".
+/// Whether a field is empty or what programs write for that: NA, N/A, nan, null, None, or "?".
 bool is_missing(std::string_view field);
 bool is_boolean(std::string_view field);  ///< true or false, with or without capitals
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "planning/cache_plan.hpp"
+#include "strata/plan/cache_plan.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,16 +25,17 @@ BatchProfile profile() {
 
 class CachePlan : public testing::Test {
  protected:
-  plan::ExchangeCosts costs(const CacheRates& rates) const {
-    return exchange_costs(config_, manifest_, rates);
+  plan::ExchangeCosts costs(const plan::CacheRates& rates) const {
+    return plan::exchange_costs(run_shape(config_, 2), manifest_, rates);
   }
   plan::HaloOffer offer(const plan::ExchangeCosts& costs) const {
-    return offer_of({.config = config_,
-                     .manifest = manifest_,
-                     .profile = profile_,
-                     .costs = costs,
-                     .others = 10'000,
-                     .ranks = 2});
+    const plan::RunShape run = run_shape(config_, 2);
+    return plan::offer_of({.run = run,
+                           .manifest = manifest_,
+                           .profile = profile_,
+                           .costs = costs,
+                           .others = 10'000,
+                           .ranks = 2});
   }
 
   TrainConfig config_ = planted_config();
@@ -94,10 +95,10 @@ TEST_F(CachePlan, ExpectsWhatTheHottestRowsAnswer) {
 }
 
 TEST_F(CachePlan, TellsInThePlanWhatIsKeptAndWhy) {
-  const StepPlan slow = make_plan(config_, parse_cluster("machines=2,ranks=1,link=1Gbit/s"));
+  const StepPlan slow = make_plan(config_, plan::parse_cluster("machines=2,ranks=1,link=1Gbit/s"));
   EXPECT_GT(slow.memory.cached_rows, 0.9);
   EXPECT_THAT(plan_text(config_, slow), HasSubstr("of other machines' feature rows answers"));
-  const StepPlan fast = make_plan(config_, parse_cluster("machines=2,ranks=1,link=4000Gbit/s"));
+  const StepPlan fast = make_plan(config_, plan::parse_cluster("machines=2,ranks=1,link=4000Gbit/s"));
   EXPECT_EQ(fast.memory.cached_rows, 0);
   EXPECT_EQ(fast.memory.cache_bytes, 0);
   EXPECT_THAT(plan_text(config_, fast), HasSubstr("no cache of other machines' feature rows"));
@@ -105,7 +106,7 @@ TEST_F(CachePlan, TellsInThePlanWhatIsKeptAndWhy) {
 
 TEST_F(CachePlan, KeepsWhatAPersonAsksFor) {
   config_.halo_cache_bytes = 1 << 24;
-  const StepPlan plan = make_plan(config_, parse_cluster("machines=2,ranks=1,link=4000Gbit/s"));
+  const StepPlan plan = make_plan(config_, plan::parse_cluster("machines=2,ranks=1,link=4000Gbit/s"));
   EXPECT_GT(plan.memory.cached_rows, 0.9);
   EXPECT_EQ(plan_text(config_, plan).find("other machines' feature rows"), std::string::npos);
 }

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "planned_run.hpp"
-#include "planning/model_work.hpp"
 #include "strata/graph/part_file.hpp"
+#include "strata/plan/model_work.hpp"
 #include "strata/util/error.hpp"
 #include "support/expect_error.hpp"
 
@@ -36,7 +36,7 @@ TEST(Loads, HaveAMarginAndFewerRoundsFromGpuToGpu) {
 }
 
 TEST(Loads, ShrinkWithCachesAndReplication) {
-  MemoryPlan memory;
+  plan::MemoryPlan memory;
   memory.cached_lists = 0.5;
   memory.cached_rows = 0.25;
   const ExchangeLoads cached = loads_of(two_hops(), {5, 3}, memory, 2, kThroughHosts, 4, 400);
@@ -52,7 +52,7 @@ TEST(Loads, ShrinkWithCachesAndReplication) {
 TEST(Plan, TellsMemoryBatchesAndSteps) {
   const TrainConfig config = planted_config();
   const StepPlan plan =
-      make_plan(config, parse_cluster("machines=2,gpus=2,gpu-memory=80GiB,host-memory=256GiB"));
+      make_plan(config, plan::parse_cluster("machines=2,gpus=2,gpu-memory=80GiB,host-memory=256GiB"));
   EXPECT_EQ(plan.global_batch, 400);
   EXPECT_EQ(plan.profile.steps_per_epoch, 20);
   EXPECT_GT(plan.profile.remote_inputs, 0);
@@ -76,7 +76,7 @@ TEST(Plan, CachesNoMoreThanOtherMachinesHave) {
   constexpr std::int64_t kOfAllLists = 20000 * (8 + 2 * kIndex + 4) + 200000 * 4,
                          kOfAllRows = 20000 * (32 * 4 + 2 * kIndex);
   for (const char* cluster : {"machines=2,ranks=1", "machines=2,gpus=2"}) {
-    const StepPlan plan = make_plan(config, parse_cluster(cluster));
+    const StepPlan plan = make_plan(config, plan::parse_cluster(cluster));
     EXPECT_NEAR(plan.memory.cached_lists, 1, 1e-9) << cluster;
     EXPECT_GT(plan.memory.cache_bytes, kOfAllLists / 3) << cluster;
     EXPECT_LE(plan.memory.cache_bytes, (kOfAllLists + kOfAllRows) * 52 / 100) << cluster;  // edges are random
@@ -86,7 +86,7 @@ TEST(Plan, CachesNoMoreThanOtherMachinesHave) {
 TEST(Plan, SaysWhatDoesNotFit) {
   const TrainConfig config = planted_config();
   const StepPlan plan =
-      make_plan(config, parse_cluster("machines=2,gpus=1,gpu-memory=1GiB,host-memory=1MiB"));
+      make_plan(config, plan::parse_cluster("machines=2,gpus=1,gpu-memory=1GiB,host-memory=1MiB"));
   EXPECT_FALSE(plan.memory.fits_gpu);
   EXPECT_FALSE(plan.memory.fits_host);
   EXPECT_THAT(plan_text(config, plan), HasSubstr("TOO MUCH: use more machines\n"));
@@ -94,9 +94,9 @@ TEST(Plan, SaysWhatDoesNotFit) {
 
 TEST(Plan, CountsTrainingInHostMemoryWhereCpusCompute) {
   TrainConfig config = planted_config();
-  const StepPlan plan = make_plan(config, parse_cluster("ranks=2,host-memory=300MiB"));
-  const std::int64_t of_rank =
-      training_host_bytes(config, graph::read_manifest(*config.graph.parts()), plan.profile);
+  const StepPlan plan = make_plan(config, plan::parse_cluster("ranks=2,host-memory=300MiB"));
+  const std::int64_t of_rank = plan::training_host_bytes(
+      run_shape(config, 2), graph::read_manifest(*config.graph.parts()), plan.profile);
   EXPECT_EQ(plan.memory.training_bytes, 2 * of_rank);
   EXPECT_FALSE(plan.memory.fits_host);
   EXPECT_LT(plan.memory.graph_bytes(), std::int64_t{300} << 20);
@@ -104,9 +104,10 @@ TEST(Plan, CountsTrainingInHostMemoryWhereCpusCompute) {
   EXPECT_THAT(plan_text(config, plan),
               HasSubstr("TOO MUCH: lower --batch-size, --fanouts or --hidden, or start fewer ranks\n"));
   EXPECT_THAT(
-      plan_text(config, make_plan(config, parse_cluster(fmt::format("ranks=2,host-memory={}", 2 * of_rank)))),
+      plan_text(config,
+                make_plan(config, plan::parse_cluster(fmt::format("ranks=2,host-memory={}", 2 * of_rank)))),
       HasSubstr("TOO MUCH: use more machines, or lower --batch-size, --fanouts or --hidden\n"));
-  EXPECT_EQ(make_plan(config, parse_cluster("gpus=2")).memory.training_bytes, 0);
+  EXPECT_EQ(make_plan(config, plan::parse_cluster("gpus=2")).memory.training_bytes, 0);
 }
 
 TEST(TrainingHostBytes, GrowWithTheBatchesOfAPipelineAndTheModel) {
@@ -114,20 +115,21 @@ TEST(TrainingHostBytes, GrowWithTheBatchesOfAPipelineAndTheModel) {
   graph::Manifest manifest;
   manifest.feature_cols = 100;
   manifest.num_classes = 4;
-  const std::int64_t three = training_host_bytes(config, manifest, two_hops());
+  const std::int64_t three = plan::training_host_bytes(run_shape(config, 2), manifest, two_hops());
   const double of_batch = two_hops().inputs * (16 + 400) + (50 + 1500) * 12;
   config.pipeline = false;
-  EXPECT_NEAR(static_cast<double>(three - training_host_bytes(config, manifest, two_hops())),
-              2 * 1.25 * of_batch, 2);
-  const std::int64_t one = training_host_bytes(config, manifest, two_hops());
+  EXPECT_NEAR(
+      static_cast<double>(three - plan::training_host_bytes(run_shape(config, 2), manifest, two_hops())),
+      2 * 1.25 * of_batch, 2);
+  const std::int64_t one = plan::training_host_bytes(run_shape(config, 2), manifest, two_hops());
   config.hidden *= 100;
-  EXPECT_GT(training_host_bytes(config, manifest, two_hops()), one + 100 * 64 * 500 * 8);
+  EXPECT_GT(plan::training_host_bytes(run_shape(config, 2), manifest, two_hops()), one + 100 * 64 * 500 * 8);
 }
 
 TEST(Plan, MovesRowsToTheHostWhereGpusAreSmall) {
   TrainConfig config = planted_config();
   config.gpu_memory_bytes = 1 << 20;
-  const StepPlan plan = make_plan(config, parse_cluster("gpus=1"));
+  const StepPlan plan = make_plan(config, plan::parse_cluster("gpus=1"));
   EXPECT_GT(plan.memory.feature_bytes, 0);
   EXPECT_LT(plan.memory.feature_bytes, 20000 * 32 * 4);
   EXPECT_THAT(plan_text(config, plan), HasSubstr("host"));
@@ -135,7 +137,7 @@ TEST(Plan, MovesRowsToTheHostWhereGpusAreSmall) {
 
 TEST(Plan, TakesGivenTimesInsteadOfEstimates) {
   const StepPlan plan =
-      make_plan(planted_config(), parse_cluster("gpus=1,compute=7ms,sample=1ms,gather=2ms"));
+      make_plan(planted_config(), plan::parse_cluster("gpus=1,compute=7ms,sample=1ms,gather=2ms"));
   EXPECT_DOUBLE_EQ(plan.inputs.compute_seconds, 7e-3);
   EXPECT_DOUBLE_EQ(plan.estimate.step, 7e-3);
   EXPECT_EQ(plan.basis, "given");
@@ -154,11 +156,12 @@ TEST(Plan, CountsTheWorkOfLayers) {
   manifest.num_classes = 4;
   TrainConfig config = planted_config();
   config.hidden = 20;
-  const StepWork sage = work_of(config, manifest, two_hops());
+  const plan::StepWork sage = plan::work_of(run_shape(config, 1), manifest, two_hops());
   EXPECT_DOUBLE_EQ(sage.flops, 2 * 2 * 500 * (2 * 10 * 20) + 2 * 3 * 10 * (2 * 20 * 4));
   EXPECT_DOUBLE_EQ(sage.aggregated_bytes, 1 * 1500 * 10 * 4 + 2 * 50 * 20 * 4);
   config.model = nn::ModelKind::gat;
-  EXPECT_DOUBLE_EQ(work_of(config, manifest, two_hops()).flops, 2 * 2 * 3000 * 200 + 2 * 3 * 500 * 80);
+  EXPECT_DOUBLE_EQ(plan::work_of(run_shape(config, 1), manifest, two_hops()).flops,
+                   2 * 2 * 3000 * 200 + 2 * 3 * 500 * 80);
 }
 
 }  // namespace

@@ -4,7 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "planned_run.hpp"
-#include "planning/cluster.hpp"
+#include "planning/plan.hpp"
+#include "strata/plan/cluster.hpp"
 #include "strata/util/error.hpp"
 #include "support/expect_error.hpp"
 
@@ -16,7 +17,7 @@ constexpr batches::Transport kAny = batches::Transport::automatic, kNccl = batch
 
 /// Machines of two ranks; `gpus`: each rank has a GPU of its own.
 comm::Topology machines(int count, bool gpus) {
-  Cluster cluster;
+  plan::Cluster cluster;
   cluster.machines = count;
   cluster.ranks = 2;
   cluster.gpus = gpus ? 2 : 0;

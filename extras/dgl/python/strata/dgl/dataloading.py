@@ -165,7 +165,7 @@ class MultiLayerFullNeighborSampler(NeighborSampler):
         super().__init__([-1] * num_layers, **others)
 
 
-# Options of DGL's loaders that mean nothing here, with the values of which nothing is said.
+# Options of DGL's loaders that have no effect here, and their values that are accepted silently.
 _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
     "num_workers": (0,),
     "use_prefetch_thread": (None, False),

@@ -31,7 +31,7 @@ class ChunkTensor {
 
     bool operator==(const Spec&) const = default;
   };
-  /// GPUs of the machine, and which of them is this rank's; -1: none.
+  /// Number of GPUs of the machine, and the index of this rank's; -1: none.
   struct Gpus {
     int count = 0, own = -1;
   };
@@ -60,11 +60,11 @@ class ChunkTensor {
   View host() const;
   View own_gpu() const;
   Count gpu_bytes() const;  ///< of this rank's GPU
-  /// Where this rank's kernels, or its CPU, read the rows: sizes are in rows. A view.
+  /// The addresses at which this rank's kernels, or its CPU, read the rows; sizes are in rows. A view.
   sampling::PiecedArray pieces() const;
 
-  /// Writes all rows from host memory; blocks. Other ranks see them once this rank has told them that it is
-  /// done.
+  /// Writes all rows from host memory; blocks. Other ranks see them once this rank has reported to them that
+  /// it is done.
   void load(const void* rows, ThreadPool& pool);
 
   /// Throws std::out_of_range naming the first id that is no row. Ids on a GPU are not looked at.

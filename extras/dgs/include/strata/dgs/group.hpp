@@ -13,7 +13,7 @@
 
 namespace strata::dgs {
 
-/// The ranks of one machine that make tensors together: what Dist-GPU-sampling's NCCL communicator is for. An
+/// The ranks of one machine that make tensors together, as with Dist-GPU-sampling's NCCL communicator. An
 /// owner.
 ///
 /// Its tensors live here. Memory of a tensor that all ranks have dropped returns at the next create() or

@@ -11,7 +11,7 @@
 /// Hash tables of ids: new numbers for nodes, and Dist-GPU-sampling's cache of hot rows.
 namespace strata::dgs {
 
-/// Where they work: memory of the stream's device that lives as long as what is made of it.
+/// Resources of id maps: memory of the stream's device that lives as long as what is made of it.
 struct Workspace {
   cuda::Stream stream;
   std::function<void*(std::size_t bytes)> allocate;
@@ -43,7 +43,7 @@ Count capacity_for(Count num_keys);
 /// table, as the values are.
 void fill(const HashMapView& map, const IdSpan& keys, const IdSpan& values, const cuda::Stream& stream);
 
-/// Rows where the stream's device reads them: sizes of the array are in rows.
+/// Rows that the stream's device reads; sizes of the array are in rows.
 struct RowSource {
   sampling::PiecedArray rows;
   Count row_bytes = 0;

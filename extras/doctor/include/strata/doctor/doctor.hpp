@@ -10,13 +10,13 @@
 
 namespace strata::doctor {
 
-/// What to look at. The same on all ranks.
+/// The request to the doctor; the same on all ranks.
 struct Request {
   bool quick = false;
   std::string json = {};                        ///< file for the findings and what was measured; empty: none
   std::string graph = {};                       ///< part folder; empty: storage is not measured
   std::string output = {};                      ///< folder of a run; empty: the working directory
-  std::optional<train::TrainConfig> plan = {};  ///< what would be trained on the graph
+  std::optional<train::TrainConfig> plan = {};  ///< the planned training on the graph
 
   /// The longest time from `started` to the end.
   std::chrono::seconds limit() const { return std::chrono::seconds(quick ? 10 : 60); }

@@ -14,7 +14,7 @@ enum class Level : std::uint8_t {
   failure,  ///< a run would fail
 };
 
-/// What to do about a finding; its name is a heading of docs/troubleshooting.md.
+/// The remedy for a finding; its name is a heading of docs/troubleshooting.md.
 enum class Remedy : std::uint8_t {
   versions,
   silence,
@@ -55,10 +55,10 @@ struct Finding {
   Remedy remedy = Remedy::left_out;
 };
 
-/// Where the remedy is explained: "docs/troubleshooting.md#locked-memory".
+/// The page that explains the remedy: "docs/troubleshooting.md#locked-memory".
 std::string remedy_page(Remedy remedy);
 
-/// 0: only notes; 1: warnings; 2: a run would fail.
+/// The exit code: 0 with only notes, 1 with warnings, 2 if a run would fail.
 int exit_code(const std::vector<Finding>& findings);
 
 }  // namespace strata::doctor

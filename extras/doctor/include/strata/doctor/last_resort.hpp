@@ -8,7 +8,7 @@
 namespace strata::doctor {
 
 /// Ends a process whose time is up, whatever it waits for: MPI starts before any thread could watch it, and
-/// its start waits for all ranks. If rank 1 of three does not come, the others tell before a limit of 10 s
+/// its start waits for all ranks. If rank 1 of three does not come, the others print before a limit of 10 s
 ///
 ///     strata-doctor: rank 0 of 3 (host a): MPI_Init has not returned within 6 s
 ///     strata-doctor: rank 2 of 3 (host b): MPI_Init has not returned within 6 s
@@ -20,13 +20,14 @@ namespace strata::doctor {
 /// process.
 class LastResort {
  public:
-  /// From now on; call it before MPI starts. REQUIRES: limit > 4 s.
+  /// Starts the timer; call it before MPI starts. REQUIRES: limit > 4 s.
   explicit LastResort(std::chrono::seconds limit);
   ~LastResort();
   LastResort(const LastResort&) = delete;
   LastResort& operator=(const LastResort&) = delete;
 
-  /// What follows has until the limit, which counts from the beginning. Reaching it is told as such.
+  /// Gives what follows the time until the limit, which counts from the beginning. Reaching it has a message
+  /// of its own.
   void mpi_has_started();
 
  private:

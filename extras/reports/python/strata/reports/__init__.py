@@ -32,7 +32,7 @@ def draw(*runs: Run) -> Page:
 
 
 def draw_parts(path: str | os.PathLike[str]) -> Page:
-    """A page about the partition of which the path names the facts. Raises ReportError."""
+    """A page about a partition from the file of its facts. Raises ReportError."""
     try:
         from . import parts
     except ImportError as error:
@@ -45,7 +45,7 @@ def _missing(error: ImportError) -> ReportError:
 
 
 def sections_of(run: Run) -> list[Section]:
-    """What a page tells of one run."""
+    """The sections of a page about one run."""
     from . import learning, memory, overlap, record, work
 
     about_learning = [learning.loss, learning.scores, learning.classes]
@@ -54,7 +54,7 @@ def sections_of(run: Run) -> list[Section]:
 
 
 def report(*runs: str | os.PathLike[str], output: str | os.PathLike[str] | None = None) -> Page:
-    """What strata.report() calls, which says what it is."""
+    """The implementation of strata.report(), which has the documentation."""
     page = draw_parts(runs[0]) if len(runs) == 1 and names_parts(runs[0]) else draw(*(read_run(folder) for folder in runs))
     if output is not None:
         page.write(output)

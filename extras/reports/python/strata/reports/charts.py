@@ -13,10 +13,10 @@ import plotly.graph_objects as go
 
 from . import words
 
-# Okabe and Ito: told apart by people who see few colors, and of different lightness.
+# Colors of Okabe and Ito, which color-blind people can distinguish, of different lightness.
 COLORS = ["#0072B2", "#D55E00", "#009E73", "#000000", "#CC79A7", "#E69F00", "#56B4E9"]
 DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"]
-# As many of each kind as have no common divisor, so that no two of several hundred lines are drawn alike.
+# Their numbers have no common divisor, so that no two of several hundred lines are drawn alike.
 SYMBOLS = ["circle", "square", "diamond", "x", "triangle-up", "cross", "star", "triangle-down", "pentagon", "hexagram", "hourglass"]
 PATTERNS = ["", "/", ".", "x", "-", "\\", "+"]
 MOST_SYMBOLS = 60  # beyond which a line has a symbol here and there only
@@ -60,29 +60,29 @@ def _layout(figure: go.Figure, axes: Axes, height: int = 380) -> go.Figure:
 
 
 def _whole_ticks(figure: go.Figure, series: Sequence[Series]) -> None:
-    """No half epochs, where there are few."""
+    """Ticks without half epochs where there are few."""
     values = sorted({x for s in series for x in s.x})
     if len(values) <= 12:
         figure.update_xaxes(tickmode="array", tickvals=values)
 
 
 def _has_few_points(series: Series) -> bool:
-    """Few enough to tell each from the others."""
+    """Whether a line has few enough points to distinguish them."""
     return len(series.x) <= MOST_SYMBOLS
 
 
 def _spaced(series: Series) -> dict[str, object]:
-    """How many symbols a line has; 0: one per point."""
+    """The number of symbols of a line; 0: one per point."""
     return {"maxdisplayed": 0 if _has_few_points(series) else FEW_SYMBOLS}
 
 
 def _legend_name(name: str) -> str:
-    """In lines that a phone can show."""
+    """A name in lines that a phone can show."""
     return "<br>".join(textwrap.wrap(name, LEGEND_COLUMNS)) or name
 
 
 def _bar_marker(i: int, outline: int) -> dict[str, object]:
-    """The i-th kind of bar, which is told from the others in black and white, too."""
+    """The i-th kind of bar, which differs from the others in black and white, too."""
     return {
         "color": COLORS[i % len(COLORS)],
         "pattern": {"shape": PATTERNS[i % len(PATTERNS)], "fgcolor": "#ffffff", "solidity": 0.3},
@@ -91,7 +91,7 @@ def _bar_marker(i: int, outline: int) -> dict[str, object]:
 
 
 def _line_marker(i: int) -> dict[str, object]:
-    """Of the i-th line. Every second one is a frame, in which the symbol of a line that runs at the same place is seen."""
+    """The marker of the i-th line. Every second one is a frame, in which the symbol of a line that runs at the same place is seen."""
     symbol = SYMBOLS[i % len(SYMBOLS)]
     return {"symbol": f"{symbol}-open", "size": 10, "line": {"width": 1.5}} if i % 2 else {"symbol": symbol, "size": 6}
 
@@ -209,7 +209,7 @@ def dots(series: Sequence[Series], axes: Axes) -> go.Figure:
 
 
 def _names_above(figure: go.Figure, names: Sequence[str], above: int) -> None:
-    """Names each line of a chart above it, so many pixels from its middle: beside it, long names leave no room on a phone."""
+    """Names each line of a chart above it, some pixels from its middle: beside it, long names leave no room on a phone."""
     figure.update_yaxes(type="category", categoryorder="array", categoryarray=list(names)[::-1], range=[-0.5, len(names) - 0.5])
     figure.update_yaxes(showticklabels=False, ticks="")
     for name in names:
@@ -252,7 +252,7 @@ class Span:
 
 
 def timeline(spans: Sequence[Span], lanes: Sequence[str]) -> go.Figure:
-    """What each lane did when."""
+    """A chart of what each lane did when."""
     figure = go.Figure()
     for i, stage in enumerate(dict.fromkeys(span.stage for span in spans)):
         mine = [span for span in spans if span.stage == stage]

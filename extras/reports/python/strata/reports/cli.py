@@ -59,12 +59,12 @@ def refuse_without_effect(options: argparse.Namespace) -> None:
         raise ReportError(f"--mllog takes one run, not {len(options.runs)}", "Call strata-report --mllog once per run.")
 
 
-def tell_damage(run: Run) -> None:
+def print_damage(run: Run) -> None:
     if damage := record.damage(run):
         print(words.printable(f"{run.folder}/{damage}", sys.stderr.encoding), file=sys.stderr)
 
 
-def tell(path: pathlib.Path) -> None:
+def print_path(path: pathlib.Path) -> None:
     print(words.printable(str(path), sys.stdout.encoding))
 
 
@@ -73,25 +73,25 @@ def carry_out(options: argparse.Namespace) -> None:
     if draws_parts(options.runs) and options.tensorboard is None and options.mllog is None:
         path = page_path(options.runs, options.output)
         draw_parts(options.runs[0]).write(path)
-        tell(path)
+        print_path(path)
         return
     runs = [read_run(folder) for folder in options.runs]
     for run in runs:
-        tell_damage(run)
+        print_damage(run)
     if options.tensorboard is None and options.mllog is None:
         path = page_path(options.runs, options.output)
         draw(*runs).write(path)
-        tell(path)
+        print_path(path)
         return
     from . import exports
 
     if options.tensorboard is not None:
         exports.write_tensorboard(runs, options.tensorboard)
-        tell(options.tensorboard)
+        print_path(options.tensorboard)
     if options.mllog is not None:
         given = {"benchmark": options.mllog_benchmark, "org": options.mllog_org}
         exports.write_mllog(runs[0], options.mllog, exports.Submission(**{name: value for name, value in given.items() if value is not None}))
-        tell(options.mllog)
+        print_path(options.mllog)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

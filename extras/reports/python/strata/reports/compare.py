@@ -20,7 +20,7 @@ NOT_COMPARED = {
 
 
 def names_of(runs: Sequence[Run]) -> list[str]:
-    """A name per run, with as many folders as tell the runs apart."""
+    """A name per run, with as many folders as distinguish the runs."""
     for depth in range(1, 5):
         names = ["/".join(run.folder.parts[-depth:]) for run in runs]
         if len(set(names)) == len(names):

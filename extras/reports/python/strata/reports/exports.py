@@ -23,8 +23,8 @@ SCORES = ("loss", "accuracy", "macro_f1", "roc_auc")
 
 
 def times_of(run: Run) -> list[float]:
-    """When each record was written, in seconds since 1970. Of runs that did not record it: the start, and what epochs and
-    evaluations took since."""
+    """The time of each record, in seconds since 1970. For runs that did not record it: the start, and the time of epochs and
+    evaluations since."""
     times, now = [], 0.0
     for item in run.records:
         if item["type"] == "run" and "started" in item:
@@ -82,7 +82,7 @@ def _values(group: str, item: Record, names: tuple[str, ...], step: int, when: f
 
 @dataclasses.dataclass(frozen=True)
 class Submission:
-    """What MLPerf asks for and a run does not know."""
+    """The fields that MLPerf asks for and a run does not know."""
 
     benchmark: str = "rgat"
     org: str = "none"
@@ -90,7 +90,7 @@ class Submission:
 
 
 def write_mllog(run: Run, path: pathlib.Path, submission: Submission) -> None:
-    """MLPerf's lines of a run. Raises ReportError for a run that has no evaluation to tell of."""
+    """MLPerf's lines of a run. Raises ReportError for a run without an evaluation."""
     if not run.epochs or not run.evaluations:
         raise ReportError(f"{run.folder}: --mllog needs a run with an epoch and an evaluation", "Wait for them, or lower --eval-every.")
     write_whole(path, "".join(f":::MLLOG {json.dumps(line)}\n" for line in mllog_lines(run, submission)))
@@ -163,7 +163,7 @@ def _line(key: str, value: object, when: float, kind: str = "POINT_IN_TIME", **m
 
 
 def _load_start(run: Run, begin: float) -> float:
-    """When the log begins; times in it are local ones."""
+    """The time at which the log begins; times in it are local ones."""
     for line in run.log:
         with contextlib.suppress(ValueError):
             local = datetime.datetime.strptime(line.split(" ", 1)[0], "%Y-%m-%dT%H:%M:%S.%f")

@@ -36,7 +36,7 @@ def halves(values: list[float]) -> tuple[float, float]:
 
 
 def _loss_seen(run: Run) -> tuple[str, str]:
-    """What the losses show, and what to try."""
+    """The observation about the losses, and what to try."""
     losses = [(int(e["epoch"]), float(e["loss"])) for e in run.epochs if e.get("loss") is not None]
     if not losses:
         return "No epoch has a loss: it was not a finite number.", "Lower --lr, or clip the gradient (--clip-grad 1)."
@@ -143,7 +143,7 @@ def _scores_seen(run: Run) -> tuple[str, str]:
 
 def scores(run: Run) -> Section:
     if not run.evaluations:
-        return Section("Scores", missing="Nothing was evaluated yet; --eval-every says how often that happens.")
+        return Section("Scores", missing="Nothing was evaluated yet; --eval-every sets how often that happens.")
     seen, advice = _scores_seen(run)
     evaluated = [e["epoch"] for e in run.evaluations]
     series = [

@@ -26,7 +26,7 @@ class Sample:
 
 
 def samples(run: Run) -> dict[int, list[Sample]]:
-    """What each rank held when, in order of time; empty for a run that recorded peaks only."""
+    """Samples of each rank's memory in order of time; empty for a run that recorded only peaks."""
     of_ranks: dict[int, list[Sample]] = {}
     start, before, latest = None, 0.0, 0.0
     for record in run.records:
@@ -43,7 +43,7 @@ def samples(run: Run) -> dict[int, list[Sample]]:
 
 
 def _thinned(held: Sequence[Sample], place: str) -> list[Sample]:
-    """No more than a chart can show: the largest of each stretch of time."""
+    """Samples that a chart can show: the largest of each stretch of time."""
     stretch = math.ceil(len(held) / MOST_POINTS)
     return [max(held[i : i + stretch], key=lambda sample: sample.bytes[place]) for i in range(0, len(held), stretch)]
 
@@ -72,7 +72,7 @@ def _over_time(of_ranks: dict[int, list[Sample]], place: str, seen: str) -> tupl
 
 
 def peaks(run: Run, name: str) -> list[float]:
-    """Of all ranks and epochs that recorded them."""
+    """The peaks of all ranks and epochs that recorded them."""
     values = [record.get(name) for record in [*run.epochs, run.final]]
     values += [rank.get(name) for record in run.of("ranks") for rank in record.get("ranks", [])]
     return [float(v) for v in values if v is not None]
@@ -89,7 +89,7 @@ def _at_ends(run: Run) -> dict[int, list[float]]:
 
 
 def _growth(run: Run) -> tuple[str, str]:
-    """What is seen of host memory that goes on growing, and what to do; empty if none does."""
+    """The observation about host memory that goes on growing, and the remedy; empty if none does."""
     ends = {rank: held for rank, held in _at_ends(run).items() if len(held) >= 4 and held[1] > 0}
     if not ends:
         return "", ""
@@ -112,7 +112,7 @@ def _most_held(run: Run, of_ranks: dict[int, list[Sample]]) -> str:
 
 
 def _peak_charts(run: Run, seen: str) -> list[Chart]:
-    """Of a run that recorded no samples; none where it was stopped within its first epoch."""
+    """Charts of a run that recorded no samples; none where it was stopped within its first epoch."""
     peaks = [e.get("peak_host_bytes") for e in run.epochs]
     most = max((v for v in peaks if v is not None), default=None)
     if most is None:
@@ -123,7 +123,7 @@ def _peak_charts(run: Run, seen: str) -> list[Chart]:
 
 
 def _peak_table(run: Run) -> Table:
-    """Of the rank that held the most, after each epoch."""
+    """A table of the rank that held the most, after each epoch."""
     columns = {"peak_host_bytes": "host memory", **({"peak_device_bytes": "libtorch's GPU memory"} if run.is_on_gpus else {})}
     by_epoch = {record["epoch"]: record.get("ranks", []) for record in run.of("ranks")}
 

@@ -18,7 +18,7 @@ MOST_LANES = 24
 WORTH_NAMING = 0.05  # of the time that ranks train
 MESSAGES_MATTER = 0.5  # of a stage
 
-# What happens within a stage, and is drawn below it.
+# Work within a stage, drawn below it.
 WITHIN = {"sample": "neighbor exchange", "gather": "row exchange", "train": "gradient sum"}
 BRINGING = {"sample": ("sampling", "neighbor lists"), "gather": ("gathering", "rows")}
 
@@ -42,7 +42,7 @@ class Span:
 
 
 def _window(trained: list[float], evaluated: list[float]) -> tuple[float, float]:
-    """From when to when: steps from the middle of the run on, without an evaluation between them if that can be."""
+    """The begin and end of the drawn time: steps from the middle of the run on, without an evaluation between them if that can be."""
     middle = len(trained) // 2
     windows = list(zip(trained[middle:], trained[middle + STEPS :]))
     for begin, end in windows:
@@ -116,12 +116,12 @@ def _total(spans: Sequence[Span], stage: str) -> float:
 
 
 def _shared(waits: Sequence[Span], stages: Sequence[Span]) -> float:
-    """How long the second was under way during the first."""
+    """The time that the second was under way during the first."""
     return sum(max(0.0, min(w.end, s.end) - max(w.start, s.start)) for w in waits for s in stages)
 
 
 def _waits_for_batches(spans: Sequence[Span]) -> str:
-    """Which rank waits longest for batches, and what is done meanwhile; empty if it is not worth naming."""
+    """The rank that waits longest for batches, and what is done meanwhile; empty if it is not worth naming."""
     waited = {rank: _total([s for s in spans if s.rank == rank], "wait") for rank in {s.rank for s in spans}}
     rank = max(waited, key=lambda r: waited[r])
     mine = [s for s in spans if s.rank == rank]
@@ -162,7 +162,7 @@ def _work(spans: Sequence[Span], longest: str) -> str:
 
 
 def _advice(run: Run, spans: Sequence[Span], longest: str, last: LastRank | None) -> str:
-    """What makes the longest stage shorter."""
+    """Advice that makes the longest stage shorter."""
     whole = _total(spans, longest)
     if longest == "train":
         waits = last is not None and last.waited > MESSAGES_MATTER * _total(spans, "gradient sum")
@@ -176,7 +176,7 @@ def _advice(run: Run, spans: Sequence[Span], longest: str, last: LastRank | None
 
 
 def _drawn(spans: Sequence[Span], last: LastRank | None) -> list[Span]:
-    """Of as many ranks as there is room for, the one that others wait for among them. Lanes that are bare by their nature are left out."""
+    """The lanes of as many ranks as fit, among them the one that others wait for. Lanes that are bare by their nature are left out."""
     ranks = sorted({span.rank for span in spans}, key=lambda rank: (last is None or rank != last.rank, rank))
     alone = len(ranks) == 1
     lanes = {rank: {s.stage for s in spans if s.rank == rank and not (alone and s.stage == "gradient sum")} for rank in ranks}
@@ -189,7 +189,7 @@ def _drawn(spans: Sequence[Span], last: LastRank | None) -> list[Span]:
 
 
 def _hidden_messages(run: Run, spans: Sequence[Span]) -> str:
-    """What is not drawn: messages from GPU to GPU, which are recorded with the batch that they are for."""
+    """A note about what is not drawn: messages from GPU to GPU, which are recorded with the batch that they are for."""
     shown = {span.stage for span in spans}
     if not run.is_on_gpus or int(run.start.get("machines", 1)) == 1 or shown >= {WITHIN["sample"], WITHIN["gather"]}:
         return ""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """What a table shows; `key` sorts it, `mark` draws the eye to it."""
+    """A cell of a table; `key` sorts it, `mark` draws the eye to it."""
 
     text: str
     key: float | str | None = None
@@ -39,9 +39,9 @@ class Table:
     is_open: bool = False
 
     def has_numbers(self, column: int) -> bool:
-        """Whether all that a column tells are numbers."""
-        told = [row[column] for row in self.rows if row[column].key != ""]
-        return bool(told) and all(cell.is_number for cell in told)
+        """Whether all values of a column are numbers."""
+        filled = [row[column] for row in self.rows if row[column].key != ""]
+        return bool(filled) and all(cell.is_number for cell in filled)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Chart:
 
 @dataclasses.dataclass(frozen=True)
 class Section:
-    """`seen` says what the numbers show, `advice` what to try if it looks bad; `missing` why there is nothing to show."""
+    """A section: `seen` is what the numbers show, `advice` what to try if it looks bad; `missing` why there is nothing to show."""
 
     title: str
     seen: str = ""

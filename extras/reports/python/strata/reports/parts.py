@@ -81,7 +81,7 @@ def between(facts: Record) -> list[list[int]]:
 
 
 def depths(sums: Sequence[Sequence[int]]) -> list[list[float]]:
-    """How dark each cell is: in a good partition the diagonal is dark and the rest pale."""
+    """The darkness of each cell: in a good partition the diagonal is dark and the rest pale."""
     most = math.log1p(max(max(row) for row in sums))
     return [[(math.log1p(count) / most) ** 2 if most else 0.0 for count in row] for row in sums]
 

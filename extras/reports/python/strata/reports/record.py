@@ -85,7 +85,7 @@ def shown(value: Any) -> str:
 
 
 def given_by(config: str) -> dict[str, str]:
-    """Where the value of each option came from, as config.toml says in comments."""
+    """The origin of each option's value, from the comments of config.toml."""
     sources = {}
     for line in config.splitlines():
         name, _, rest = line.removeprefix("# ").partition(" = ")
@@ -118,7 +118,7 @@ def _library(text: str) -> tuple[str, str]:
 
 
 def damage(run: Run) -> str:
-    """Which lines of the metrics cannot be read; empty if all can."""
+    """The lines of the metrics that cannot be read; empty if all can."""
     if not run.damaged_lines:
         return ""
     named = [f"{n:,}" for n in run.damaged_lines[:MOST_DAMAGED]] + ["…"] * (len(run.damaged_lines) > MOST_DAMAGED)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run as its folder tells of it: metrics.jsonl, config.toml, train.log, strata.lock and the trace, whichever are there."""
+"""A run as its folder records it: metrics.jsonl, config.toml, train.log, strata.lock and the trace, whichever are there."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOCK_PATIENCE_SECONDS = 30  # how long an owner that cannot be seen from here ma
 
 
 class ReportError(ValueError):
-    """What stands in the way of a report, and what to do about it (`remedy`)."""
+    """An obstacle to a report, with its `remedy`."""
 
     def __init__(self, what: str, remedy: str) -> None:
         super().__init__(f"{what}\n  {remedy}")
@@ -29,7 +29,7 @@ class ReportError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """What the files of a run say; nothing here is computed from more than one record, except sums over epochs."""
+    """The contents of a run's files; nothing here is computed from more than one record, except sums over epochs."""
 
     folder: pathlib.Path
     records: list[Record]
@@ -51,7 +51,7 @@ class Run:
 
     @functools.cached_property
     def start(self) -> Record:
-        """What the run, or its last continuation, is."""
+        """The record of the start of the run, or of its last continuation."""
         return self.last("run")
 
     @property
@@ -138,13 +138,13 @@ class Run:
 
 
 def measured(evaluation: Record, split: str) -> Record:
-    """What an evaluation found for a split; empty for one without nodes, of which strata-train writes zeros."""
+    """The scores of an evaluation for a split; empty for one without nodes, for which strata-train writes zeros."""
     values: Record = evaluation.get(split) or {}
     return values if values.get("nodes", 1) else {}
 
 
 def folder_of(path: str | os.PathLike[str]) -> pathlib.Path:
-    """The folder of a run, of which a file may have been named."""
+    """The folder of a run; the user may have named a file of it."""
     folder = pathlib.Path(path)
     return folder.parent if folder.is_file() else folder
 
@@ -238,7 +238,7 @@ def _pid_namespace() -> str:
 
 
 def _start_of(pid: object) -> str:
-    """When a process began, in ticks since the boot; empty if it has ended."""
+    """The start time of a process, in ticks since the boot; empty if it has ended."""
     fields = read_text(pathlib.Path(f"/proc/{pid}/stat")).rpartition(")")[2].split()
     state, start = 0, 19  # fields 3 and 22 of proc(5); the name, which is the second, may contain blanks
     if len(fields) <= start or fields[state] in "ZX":

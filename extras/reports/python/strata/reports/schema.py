@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the records of metrics.jsonl are made of. A field may be missing where nothing else is said; unknown fields are let through."""
+"""The fields of the records of metrics.jsonl. A field may be missing unless noted; unknown fields are let through."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _needed(*names: str) -> dict[str, Check]:
 
 
 def _asked(hop: Mapping[str, Check], features: Mapping[str, Check]) -> dict[str, Check]:
-    """What ranks asked of each other, per hop and for rows."""
+    """The requests of ranks to each other, per hop and for rows."""
     return {"neighbors": _fields({"hops": _list_of(_fields(hop))}), "features": _fields(features)}
 
 

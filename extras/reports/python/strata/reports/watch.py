@@ -53,7 +53,7 @@ def memory(run: Run) -> str:
 
 
 def time_left(run: Run) -> str:
-    """From the mean epoch and evaluation, while the run lasts."""
+    """The time left by the mean epoch and evaluation, while the run lasts."""
     planned = run.options.get("epochs")
     if run.state != "running" or not isinstance(planned, int) or not run.epochs:
         return ""
@@ -64,7 +64,7 @@ def time_left(run: Run) -> str:
 
 
 def lines(run: Run, columns: int, blocks: str = BLOCKS) -> list[tuple[str, str]]:
-    """What is shown, as pairs of a label and a text."""
+    """The shown lines, as pairs of a label and a text."""
     room = max(LEAST_COLUMNS, columns - LABEL_COLUMNS)
     shown = [("run", str(run.folder)), ("state", record.STATES[run.state] + time_left(run)), ("epochs", record.progress(run))]
     steps = run.of("step")
@@ -106,7 +106,7 @@ def table(run: Run, columns: int, encoding: str) -> Table:
 def wait_for(folder: pathlib.Path, every: float) -> Run:
     """The run, once it has loaded its graph. Raises ReportError if no process will write it."""
     lock = folder / "strata.lock"
-    told = False
+    announced = False
     while True:
         lasts = is_locked(lock)  # before reading, so that a run that ends meanwhile is read once more
         try:
@@ -117,9 +117,9 @@ def wait_for(folder: pathlib.Path, every: float) -> Run:
                 raise ReportError(text, f"Read {folder / 'train.log'}, and train again.") from error
             if not lasts:
                 raise
-        if not told:
+        if not announced:
             print(words.printable(f"{folder}: waits for the run to load its graph; it has no metrics yet", sys.stderr.encoding), file=sys.stderr, flush=True)
-            told = True
+            announced = True
         time.sleep(every)
 
 
@@ -133,13 +133,13 @@ def follow(folder: pathlib.Path, every: float, once: bool) -> Run:
     run = read_run(folder) if once else wait_for(folder, every)
     if once or not console.is_terminal:
         if not once:
-            tell(f"{run.folder}: {record.STATES[run.state]}, {record.progress(run)} epochs")
+            print_line(f"{run.folder}: {record.STATES[run.state]}, {record.progress(run)} epochs")
         while run.state == "running" and not once:
-            told = len(run.epochs)
-            while run.state == "running" and len(run.epochs) == told:
+            printed = len(run.epochs)
+            while run.state == "running" and len(run.epochs) == printed:
                 time.sleep(every)
                 run = read_run(folder)
-            tell_epochs(run, told)
+            print_epochs(run, printed)
         console.print(table(run, console.width, console.encoding))
         return run
     with Live(table(run, console.width, console.encoding), console=console, auto_refresh=False) as live:
@@ -150,14 +150,14 @@ def follow(folder: pathlib.Path, every: float, once: bool) -> Run:
     return run
 
 
-def tell_epochs(run: Run, told: int) -> None:
-    """A line per new epoch, where nobody looks at a terminal."""
-    for epoch in run.epochs[told:]:
+def print_epochs(run: Run, printed: int) -> None:
+    """Prints one line per new epoch, where there is no terminal."""
+    for epoch in run.epochs[printed:]:
         rate = words.count(epoch.get("seeds_per_second"))
-        tell(f"epoch {epoch['epoch']}  loss {words.number(epoch.get('loss'))}  {words.seconds(epoch.get('seconds'))}  {rate} seeds/s")
+        print_line(f"epoch {epoch['epoch']}  loss {words.number(epoch.get('loss'))}  {words.seconds(epoch.get('seconds'))}  {rate} seeds/s")
 
 
-def tell(line: str) -> None:
+def print_line(line: str) -> None:
     print(words.printable(line, sys.stdout.encoding), flush=True)
 
 
@@ -172,7 +172,7 @@ def parser(program: str) -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0: the run finished, 75: it was stopped with a checkpoint, 1: it was killed or failed."""
+    """Returns 0 if the run finished, 75 if it was stopped with a checkpoint, 1 if it was killed or failed."""
     program = os.environ.get("STRATA_PROGRAM", "strata-watch")
     options = parser(program).parse_args(arguments)
     if not 0.01 <= options.every <= 3600:

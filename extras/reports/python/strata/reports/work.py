@@ -53,7 +53,7 @@ def _stages_seen(run: Run) -> tuple[str, str]:
 
 
 def _why_sums_take_long(sums: dict[int, Record]) -> str:
-    """What ranks wait for in sums of gradients, as the section about ranks has it."""
+    """The reason why ranks wait in sums of gradients, as the section about ranks has it."""
     if slow := stragglers(sums):
         return f"Ranks wait for rank {words.listed([str(rank) for rank in slow])}: see the table of ranks."
     if not sums:
@@ -62,7 +62,7 @@ def _why_sums_take_long(sums: dict[int, Record]) -> str:
 
 
 def _wait_advice(run: Run, sample: float, gather: float) -> str:
-    """What makes batches come sooner, from the seconds per epoch of their stages."""
+    """Advice that makes batches come sooner, from the seconds per epoch of their stages."""
     if run.options.get("pipeline") is False:
         return "--pipeline on samples and gathers while the model computes."
     on_gpu = run.is_on_gpus
@@ -101,7 +101,7 @@ def stages(run: Run) -> Section:
 
 
 def planned_rate(run: Run, stratum: str) -> float | None:
-    """What the planner expects of a stratum that holds features."""
+    """The rate that the planner expects of a stratum that holds features."""
     for row in run.start.get("plan") or []:
         if row.get("tensor") == "features" and row.get("stratum") == stratum and row.get("bytes_per_second"):
             return float(row["bytes_per_second"])
@@ -160,7 +160,7 @@ def _place(stratum: str) -> str:
 
 
 def _memory_advice(run: Run, features: list[Record], host: Record) -> str:
-    """What more GPU memory would hold: the next share of the reads that is worth naming, and all rows."""
+    """Advice about more GPU memory: the next share of the reads that is worth naming, and all rows."""
     share = f", which {words.percent(host['share'], 1)} of the reads need" if host.get("share") is not None else ""
     everything = f"{words.size(host['bytes'])} more GPU memory would hold the rows that are in host memory{share}."
     held = [r for r in features if r["stratum"] != "host"]

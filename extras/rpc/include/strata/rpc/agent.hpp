@@ -22,7 +22,7 @@ namespace strata::rpc {
 class Agent;
 class Answer;
 
-/// What a call threw on the rank that it ran on.
+/// The error that a call threw on the rank that it ran on.
 class RemoteError : public Error {
  public:
   struct Parts {
@@ -34,7 +34,7 @@ class RemoteError : public Error {
   explicit RemoteError(Parts parts);
 
   const std::string& type() const { return parts_.type; }  ///< "strata::InputError"
-  const std::string& text() const { return parts_.text; }  ///< what it said there
+  const std::string& text() const { return parts_.text; }  ///< its message there
   int rank() const { return parts_.rank; }
   const std::string& host() const { return parts_.host; }
   const std::string& agent() const { return parts_.agent; }
@@ -47,31 +47,31 @@ class RemoteError : public Error {
 };
 
 struct Options {
-  int threads =
-      16;  ///< calls that compute at a time on this rank; those that wait for other calls do not count
+  /// Calls that compute at a time on this rank; those that wait for other calls do not count.
+  int threads = 16;
   std::chrono::milliseconds timeout{60000};  ///< of a call, from its start to its answer
-  /// Calls of this rank that are under way. More wait, except those that a call makes.
+  /// Most calls of this rank under way at a time. More wait, except those that a call makes.
   int max_outstanding = 1024;
   std::vector<AgentFacts::Map> device_maps = {};
-  /// That tensors may take; empty: all. Two ranks use the first one of the enumeration that both allow and
-  /// have. If they have none for tensors on the CPU, all ranks refuse to start.
+  /// Channels that tensors may take; empty: all. Two ranks use the first one of the enumeration that both
+  /// allow and have. If they have none for tensors on the CPU, all ranks refuse to start.
   std::vector<Channel> channels = {};
-  /// Of host memory in which this rank's tensors land for others of its machine; the least of all ranks
-  /// counts. A received tensor keeps its part until it dies. What finds no room there passes in pieces.
-  /// Memory is taken from the system when it is used first. As much memory of GPUs is taken at the start
-  /// where device maps join GPUs of a machine: for tensors that land on this rank's.
+  /// Size of the host memory through which this rank's tensors reach others of its machine; the least of all
+  /// ranks counts. A received tensor keeps its part until it dies; one that does not fit passes in pieces.
+  /// Memory is taken from the system when it is used first. Where device maps join GPUs of a machine, as much
+  /// GPU memory is taken at the start for tensors that this rank's GPUs receive.
   std::int64_t landing_bytes = std::int64_t{128} << 20;
-  /// How long a thread that waits for a message, for work or for an answer looks for it before it sleeps:
+  /// How long a thread that waits for a message, for work or for an answer polls before it sleeps:
   /// waking up takes 10 to 60 us, several times per call. Nothing: kBusyPoll where this rank has
   /// kPollingCores more than libtorch's threads take (at::set_num_threads), which wait for each other and so
   /// for one that has to share its core; otherwise 0.
   std::optional<std::chrono::microseconds> busy_poll = {};
   static constexpr std::chrono::microseconds kBusyPoll{200};
-  static constexpr int kPollingCores = 3;  ///< for the threads that look
+  static constexpr int kPollingCores = 3;  ///< for the threads that poll
   /// N: virtual machines of N consecutive ranks, which share no memory; see comm::TopologyOptions.
   int ranks_per_machine = 0;
 
-  /// Says which of `peer`'s devices stand for which of this rank's; see DeviceMap. Each call adds.
+  /// Maps devices of this rank to devices of `peer`; see DeviceMap. Each call adds.
   void set_device_map(const std::string& peer, std::vector<DevicePair> pairs) {
     device_maps.push_back({peer, std::move(pairs)});
   }
@@ -103,12 +103,12 @@ struct Request {
   int to = 0;
   std::string function = {};             ///< empty: fetches the target's value
   std::string what = {};                 ///< for messages; empty: the function
-  std::shared_ptr<Holding> target = {};  ///< whose method it is; null for a function
+  std::shared_ptr<Holding> target = {};  ///< the object of a method; null for a function
   Parcel arguments = {};
   std::optional<std::chrono::milliseconds> timeout = {};  ///< nothing: CallTimeout's, or Options::timeout
 };
 
-/// What handles and agents do without knowing types.
+/// The work of handles and agents that needs no types.
 namespace detail {
 std::shared_ptr<Answer> call(Core& core, Request request);
 std::shared_ptr<Holding> create(Core& core, Request request);
@@ -135,7 +135,7 @@ Future<R> future_of(const std::shared_ptr<Answer>& answer) {
 }  // namespace detail
 
 /// A handle of an object that lies on some rank: copy it, drop it, pass it to other ranks in calls. The
-/// object dies when the last handle anywhere is dropped. A rank that ends without saying so drops its
+/// object dies when the last handle anywhere is dropped. A rank that ends without notice drops its
 /// handles. Thread safe as a shared_ptr is.
 template <typename T>
 class Ref {
@@ -152,7 +152,7 @@ class Ref {
   }  ///< whether the owner knows of this rank's handles
   const std::shared_ptr<Holding>& holding() const { return holding_; }  ///< what copies of this handle share
 
-  /// The object itself, on its owner. Waits until it is made; throws what its making threw.
+  /// The object itself, on its owner. Waits until it is made; throws what its creation threw.
   std::shared_ptr<T> local() const {
     return std::static_pointer_cast<T>(detail::local_value(core(), *holding_, typeid(T)));
   }
@@ -224,10 +224,12 @@ class Ref {
 /// This rank's end of calls between ranks.
 ///
 ///     rpc::Registry registry;
-///     registry.function("add", &add).constructor<Shard, Device>("Shard").method("Shard::forward",
-///     &Shard::forward); rpc::Agent agent(world.communicator(), fmt::format("worker{}", world.rank()),
-///     registry); const int three = agent.sync("worker1", &add, 1, 2); rpc::Ref<Shard> shard =
-///     agent.remote<Shard>("worker1", Device{}); const at::Tensor y = shard.sync(&Shard::forward, x);
+///     registry.function("add", &add).constructor<Shard, Device>("Shard");
+///     registry.method("Shard::forward", &Shard::forward);
+///     rpc::Agent agent(world.communicator(), fmt::format("worker{}", world.rank()), registry);
+///     const int three = agent.sync("worker1", &add, 1, 2);
+///     rpc::Ref<Shard> shard = agent.remote<Shard>("worker1", Device{});
+///     const at::Tensor y = shard.sync(&Shard::forward, x);
 ///     agent.shutdown();
 ///
 /// Peers are named as they named themselves, or "rank:R"; an agent may call itself. Calls run on threads of
@@ -283,7 +285,7 @@ class Agent {
     return Ref<T>(keep(object_of(std::move(object))));
   }
 
-  /// How much this rank keeps for others and waits for.
+  /// Numbers of what this rank keeps for others and waits for.
   struct Counts {
     std::size_t objects = 0;   ///< that handles refer to
     std::size_t calls = 0;     ///< that are not answered yet

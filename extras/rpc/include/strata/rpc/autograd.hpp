@@ -12,14 +12,14 @@ namespace strata::rpc {
 
 class WorkFor;
 
-/// What a backward pass found for a parameter of this rank.
+/// The gradient of a parameter of this rank from a backward pass.
 struct Gradient {
   at::Tensor parameter;  ///< the leaf itself
   at::Tensor gradient;   ///< the sum over the backward passes of the context
 };
 
-/// While it lives, no other one of this rank has any of its parameters. Whoever updates parameters, or lets
-/// their at::Tensor::grad() stand for a context's gradients, makes one, because several ranks may have
+/// While it lives, no other lock of this rank has any of its parameters. Code that updates parameters, or
+/// lets their at::Tensor::grad() stand for a context's gradients, makes one, because several ranks may have
 /// optimizers over the same parameters.
 class ParameterLock {
  public:
@@ -46,7 +46,7 @@ class ParameterLock {
 ///     for (const rpc::Gradient& each : context.gradients()) ...        // of this rank's parameters
 ///     other.sync(&Shard::learn, context.id());                        // which calls gradients(agent, id)
 ///
-/// Made and used by one thread. Its end is told to all ranks, which forget the pass.
+/// Made and used by one thread. All ranks are informed of its end, and forget the pass.
 class AutogradContext {
  public:
   explicit AutogradContext(const Agent& agent);  ///< throws CommError after the end of the agent
@@ -80,9 +80,9 @@ class AutogradContext {
   std::unique_ptr<WorkFor> working_;
 };
 
-/// AutogradContext::backward() from roots of this rank in a context that began on any rank: of a call's
-/// result that has stayed here, for instance. Throws InputError if the context has ended or was never begun,
-/// too. Thread safe.
+/// Does AutogradContext::backward() from roots of this rank in a context that began on any rank, for example
+/// from a call's result that has stayed here. Throws InputError also if the context has ended or was never
+/// begun. Thread safe.
 void backward(const Agent& agent, const ContextId& id, const std::vector<at::Tensor>& roots);
 
 /// The gradients of this rank's leaves in a context that began on any rank; empty if this rank has had no

@@ -7,7 +7,7 @@
 
 namespace strata::rpc {
 
-/// What carries tensors from one process to another. Everything else of a message goes over TCP.
+/// The ways of tensors from one process to another. Everything else of a message goes over TCP.
 enum class Channel : std::uint8_t {
   cuda_ipc,       ///< memory of the receiver's GPU that the sender's has mapped: tensors on GPUs only
   shared_memory,  ///< memory that the processes of a machine share
@@ -15,7 +15,7 @@ enum class Channel : std::uint8_t {
   tcp,            ///< together with the rest of the message
 };
 
-/// How much took a channel.
+/// The amount that took a channel.
 struct Volume {
   std::uint64_t messages = 0;  ///< over TCP; tensors on the other channels
   std::uint64_t bytes = 0;

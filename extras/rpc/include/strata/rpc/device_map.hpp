@@ -17,7 +17,7 @@ struct DevicePair {
   }
 };
 
-/// Which of a peer's devices tensors go to. With {{0, 1}, {2, 0}}
+/// Maps this rank's devices to those of a peer that tensors go to. With {{0, 1}, {2, 0}}
 ///
 ///     arguments   cuda:0 -> cuda:1    cuda:2 -> cuda:0
 ///     results     cuda:1 -> cuda:0    cuda:0 -> cuda:2
@@ -39,7 +39,7 @@ class DeviceMap {
   std::vector<DevicePair> pairs_;
 };
 
-/// What an agent tells the others at the start.
+/// What an agent sends the others at the start.
 struct AgentFacts {
   std::string name;
   std::string host;
@@ -53,7 +53,7 @@ struct AgentFacts {
     }
   };
   std::vector<Map> maps;  ///< one per set_device_map()
-  /// The UUIDs of its devices, by which GPUs of several processes are told apart, whatever their numbers are.
+  /// The UUIDs of its devices, which identify GPUs across processes, whatever their numbers are.
   std::vector<std::string> gpus = {};
   template <typename Archive>
   void serialize(Archive& archive) {

@@ -16,8 +16,9 @@ class OptimizerPart;
 /// One optimizer over parameters of any ranks, which updates them where they lie: nn::Optimizer, once per
 /// parameter.
 ///
-///     rpc::DistributedOptimizer optimizer(agent, parameters, {.kind = nn::OptimizerKind::sgd, .learning_rate
-///     = 0.1}); for (...) {
+///     const nn::OptimizerOptions options{.kind = nn::OptimizerKind::sgd, .learning_rate = 0.1};
+///     rpc::DistributedOptimizer optimizer(agent, parameters, options);
+///     for (...) {
 ///       rpc::AutogradContext context(agent);
 ///       context.backward({loss_of(batch)});
 ///       optimizer.step(context);                      // at once on all ranks that own parameters

@@ -26,8 +26,8 @@
 #include "strata/util/error.hpp"
 #include "strata/util/types.hpp"
 
-/// What calls carry: tensors in a list, handles in another, and the rest as one binary payload that cereal
-/// writes. A struct travels if it names its fields once:
+/// The contents of calls: tensors in a list, handles in another, and the rest as one binary payload that
+/// cereal writes. A struct travels if it names its fields once:
 ///
 ///     template <typename Archive> void serialize(Archive& archive) { archive(rows, name, tensors); }
 namespace strata::rpc {
@@ -76,7 +76,7 @@ struct TensorPiece {
   std::optional<std::uint32_t> network_route = {};
   /// On its sender, of values on a GPU that follow their message: when they are there.
   std::shared_ptr<const cuda::Event> made = {};
-  /// Of values on a GPU, on their receiver: makes the current stream wait for them.
+  /// Makes the receiver's current stream wait for values on a GPU.
   std::function<void(const at::Tensor& values)> wait = {};
 };
 
@@ -89,7 +89,7 @@ struct Parcel {
   std::uint64_t link = 0;  ///< its sender's number for its tensors that require gradients; 0: none
 };
 
-/// Where a parcel goes and what it is.
+/// The destination of a parcel, and its kind.
 struct Destination {
   int rank = 0;
   std::string function;
@@ -130,9 +130,9 @@ class Packing {
     return std::move(parcel_);
   }
 
-  /// How long nobody writes to a tensor on a GPU.
+  /// The time for which nobody writes to a tensor on a GPU.
   enum class Unchanged : std::uint8_t { until_packed, until_sent };
-  /// Their places in the lists; -1 for none.
+  /// These return the place in the list; -1 for none.
   std::int32_t add(const at::Tensor& tensor, Unchanged unchanged = Unchanged::until_packed);
   std::int32_t add(std::shared_ptr<Holding> handle);
 

@@ -13,7 +13,7 @@
 /// Modules on several ranks that work at the same time, on different pieces of a batch.
 namespace strata::rpc {
 
-/// What a module has made of a micro-batch. On a GPU, whoever fetches it waits for this micro-batch only, and
+/// The output of a module for a micro-batch. On a GPU, fetching it waits only for this micro-batch, and
 /// not for those behind it, which its stream has to compute by then.
 class StageOutput {
  public:
@@ -37,15 +37,15 @@ class StageOutput {
   std::shared_ptr<const c10::Event> made_;  // null: on a CPU, or fetched
 };
 
-/// What one pipeline() has at one of its modules, on the module's rank: a thread that computes micro-batches
-/// in their order.
+/// The part of one pipeline() at one of its modules, on the module's rank: a thread that computes
+/// micro-batches in their order.
 class StageRun {
  public:
   explicit StageRun(std::function<at::Tensor(const at::Tensor&)> forward);
 
   /// Waits until the micro-batches before this one are done. Calls may come in any order.
   StageOutput forward(std::int64_t micro_batch, const at::Tensor& x) const;
-  /// The same, of an output of the stage before, which is fetched from where it lies.
+  /// The same for an output of the stage before, which is fetched from its rank.
   StageOutput forward_from(std::int64_t micro_batch, const Ref<StageOutput>& x) const;
   /// Fails those that wait, if another one did.
   void cancel() const;
@@ -63,8 +63,8 @@ struct PipelineOptions {
   std::int64_t micro_batches = 4;  ///< pieces of the batch, of sizes that differ by one row at most
 };
 
-/// last(... second(first(x))), with the rows of x in pieces, so that modules on different ranks work at the
-/// same time. With three micro-batches:
+/// Computes last(... second(first(x))), with the rows of x in pieces, so that modules on different ranks work
+/// at the same time. With three micro-batches:
 ///
 ///     first     0 1 2
 ///     second      0 1 2        what the first one makes of piece 0 goes from its rank to the second one's,
@@ -75,7 +75,7 @@ struct PipelineOptions {
 /// that computes the same pieces. They are the gradients of the whole batch (up to rounding) if each row is
 /// computed by itself, as it is without batch norm.
 ///
-/// What a module returns it does not overwrite later, as one would that keeps its outputs in the same memory.
+/// A module must not overwrite its outputs later, for example by keeping all of them in the same memory.
 ///
 /// x [rows, ...]; returns [rows, ...], here. Calls belong to the thread's AutogradContext, as all calls do.
 /// Throws InputError for no stage, or for micro-batches without rows, and what the calls throw.

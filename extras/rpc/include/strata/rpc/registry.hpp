@@ -51,7 +51,7 @@ Object object_of(std::shared_ptr<T> value) {
 /// A value.
 class Registry {
  public:
-  /// How a name is called on its rank.
+  /// The functions behind a name on its rank.
   struct Entry {
     /// null: what it makes cannot travel
     std::function<Parcel(void* self, Unpacking& arguments, Packing& answer)> answer;
@@ -84,8 +84,9 @@ class Registry {
     return add(name, method, method_entry<T, R, A...>(method));
   }
 
-  /// For exceptions of other languages: gets what a call threw on this rank, and throws the RemoteError that
-  /// its caller is told, of rank -1 for this rank's; or returns, if it does not know the exception.
+  /// Sets a translator for exceptions of other languages: it gets what a call threw on this rank, and throws
+  /// the RemoteError for the caller, with rank -1 for this rank; or returns, if it does not know the
+  /// exception.
   Registry& exception_translator(std::function<void(const std::exception_ptr& thrown)> translate) {
     translate_ = std::move(translate);
     return *this;

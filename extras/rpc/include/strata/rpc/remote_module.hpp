@@ -15,7 +15,7 @@
 /// Modules of libtorch that live on another rank.
 namespace strata::rpc {
 
-/// What modules share, whatever their class.
+/// The common part of modules of all classes.
 namespace detail {
 
 /// "worker1/cuda:1".
@@ -27,13 +27,13 @@ struct Place {
 Place parse_place(const Agent& agent, const std::string& text);
 
 at::Device torch_device(Device device);
-/// Of the call that this thread runs, for RemoteError::device().
+/// Notes the device of the call that this thread runs, for RemoteError::device().
 void note_device(at::Device device);
 std::vector<Ref<at::Tensor>> handles_of(const torch::nn::Module& module);
 void save(const torch::nn::Module& module, const std::string& path);
 void load(torch::nn::Module& module, const std::string& path);
 
-/// Inputs that can be moved are: tensors, and structs with a to(at::Device).
+/// Moves an input that can be moved: a tensor, or a struct with a to(at::Device).
 template <typename T>
 T on_device(const T& value, at::Device device) {
   if constexpr (std::same_as<T, at::Tensor>)
@@ -138,8 +138,8 @@ class RemoteModule {
   /// Makes it, without waiting, at "worker1/cuda:1", "worker1/cpu" or "worker1", which is the CPU. The
   /// arguments must have the very types that register_module() was given.
   ///
-  /// Throws InputError for a place that there is not, and for a class or types that were not registered. What
-  /// M's constructor throws comes when the module is used.
+  /// Throws InputError for a place that does not exist, and for a class or types that were not registered.
+  /// What M's constructor throws is thrown when the module is used.
   template <typename... A>
   RemoteModule(Agent& agent, const std::string& place, const A&... arguments)
       : RemoteModule(agent, detail::parse_place(agent, place), arguments...) {}
@@ -152,7 +152,7 @@ class RemoteModule {
   Future<Output> forward_async(const A&... inputs) const {
     return module_.async(&Hosted::forward, inputs...);
   }
-  /// The output stays with the module; whoever is passed the handle can fetch it from there.
+  /// The output stays with the module; every holder of the handle can fetch it from there.
   template <typename... A>
   Ref<Output> forward_remote(const A&... inputs) const {
     return module_.remote(&Hosted::forward, inputs...);

@@ -10,7 +10,7 @@
         autograd.backward(context_id, [rref.rpc_sync().forward(x).sum()])
     rpc.shutdown()
 
-docs/rpc.md tells what travels how. Importing it imports torch.
+docs/rpc.md describes what travels how. Importing it imports torch.
 """
 
 from strata.rpc import autograd, functions

@@ -26,7 +26,7 @@ _WAIT_MS = 200  # between looks for Ctrl-C
 
 
 class Future(torch.futures.Future[T]):
-    """What a call will return; several threads may wait for it. torch.futures.wait_all() and collect_all() take it, too."""
+    """The future result of a call; several threads may wait for it. torch.futures.wait_all() and collect_all() take it, too."""
 
     def __init__(self, result: _rpc.Result, devices: list[int | str | torch.device]) -> None:
         super().__init__(devices=devices)
@@ -41,7 +41,7 @@ class Future(torch.futures.Future[T]):
         return self._result.is_done()
 
     def wait(self) -> T:
-        """What the call returned. Raises what it raised, as a RemoteError, and CommError if no answer comes in time."""
+        """Returns what the call returned. Raises what it raised, as a RemoteError, and CommError if no answer comes in time."""
         wait_for(self._result)
         self._settle()
         return super().wait()
@@ -64,7 +64,7 @@ class Future(torch.futures.Future[T]):
         return Future(self._result.then(call), self._devices)
 
     def add_done_callback(self, callback: Callable[[Future[T]], Any]) -> None:
-        """As then(), for a callback whose result nobody needs; what it raises is logged."""
+        """The same as then(), for a callback whose result is not needed; what it raises is logged."""
 
         def call() -> None:
             try:
@@ -75,7 +75,7 @@ class Future(torch.futures.Future[T]):
         self._result.then(call)
 
     def _settle(self) -> None:
-        """Makes a done result that of torch's future; once, by whoever needs it first."""
+        """Sets torch's future from a done result; once, at its first use."""
         with self._lock:
             if self._settled:
                 return
@@ -91,7 +91,7 @@ class Future(torch.futures.Future[T]):
 
 @dataclass(frozen=True)
 class _Raised:
-    """What a callback raised."""
+    """The exception of a callback."""
 
     error: Exception
 
@@ -120,7 +120,7 @@ def taken(result: _rpc.Result) -> Any:
 
 
 def wait_all(futures: Iterable[Future[T]]) -> list[T]:
-    """What all return, in their order; waits for all of them before it raises the first error."""
+    """Returns what all return, in their order; waits for all of them before it raises the first error."""
     futures = list(futures)
     for future in futures:
         wait_for(future._result)
@@ -155,7 +155,7 @@ def rpc_async(
     kwargs: Mapping[str, Any] | None = None,
     timeout: float = _session.DEFAULT_TIMEOUT,
 ) -> Future[T]:
-    """As rpc_sync(), without waiting. CPU tensors may be changed as soon as it returns."""
+    """Calls as rpc_sync() does, without waiting. CPU tensors may be changed as soon as it returns."""
     return Future(_start(to, func, args, kwargs, timeout, waits=False), _session.mapped_devices())
 
 
@@ -182,7 +182,7 @@ def get_rpc_timeout() -> float:
 
 
 def run(call: tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]) -> Any:
-    """What the extension runs for calls of other ranks."""
+    """The function that the extension runs for calls of other ranks."""
     function, args, kwargs = call
     with _session.within_call():
         return answer_of(function, function(*args, **kwargs))
@@ -202,7 +202,7 @@ def _start(
 
 
 def _name(func: Callable[..., Any], args: Iterable[Any] | None) -> str:
-    """For messages."""
+    """The name of a function for messages."""
     if func is call_method and isinstance(args, tuple):
         return str(args[1])
     return getattr(func, "__qualname__", repr(func))

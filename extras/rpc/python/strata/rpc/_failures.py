@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What calls raise, on its way from rank to rank."""
+"""The exceptions of calls, on their way from rank to rank."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TRACEBACK = "\n\nTraceback (most recent call last):\n"
 
 
 class RemoteError(StrataError):
-    """What a call raised on the rank where it ran.
+    """The exception of a call on the rank where it ran.
 
     It can be caught as what it was there, too: a ValueError of worker1 arrives as a RemoteError that is a ValueError.
 

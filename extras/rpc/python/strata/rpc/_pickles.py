@@ -20,7 +20,7 @@ _PLAIN = (torch.Tensor, torch.nn.Parameter)  # without state of their own
 
 
 def _travels_as_itself(value: torch.Tensor) -> bool:
-    """Not if it is made of other tensors, which its own pickle names."""
+    """Whether a tensor travels as itself: not if it is made of other tensors, which its own pickle names."""
     return type(value).__torch_dispatch__ is torch.Tensor.__torch_dispatch__
 
 

@@ -142,7 +142,7 @@ def call_method(rref: RRef[Any], name: str, args: tuple[Any, ...], kwargs: dict[
 
 
 def _backward(rref: RRef[Any], context_id: int, retain_graph: bool) -> None:
-    """On the owner."""
+    """Runs backward on the owner."""
     root = rref.local_value()
     if not isinstance(root, torch.Tensor) or root.numel() != 1:
         what = f"a tensor of {root.numel()} elements" if isinstance(root, torch.Tensor) else f"a {type(root).__name__}"

@@ -40,7 +40,7 @@ class WorkerInfo:
 
 @dataclass(frozen=True)
 class Traffic:
-    """What one channel has carried between this rank and the others: tensors, or messages on "tcp"."""
+    """The amount that one channel has carried between this rank and the others: tensors, or messages on "tcp"."""
 
     sent_messages: int
     sent_bytes: int
@@ -49,13 +49,13 @@ class Traffic:
 
 
 class BackendType(enum.Enum):
-    """What init_rpc() takes as its backend; all of its values mean the one that there is."""
+    """The backend argument of init_rpc(); all values mean the only one."""
 
     TENSORPIPE = "TENSORPIPE"
 
 
 class Options:
-    """How this rank's agent works. TensorPipeRpcBackendOptions is another name of this class.
+    """Options of this rank's agent. TensorPipeRpcBackendOptions is another name of this class.
 
     Args:
         num_worker_threads: calls that run at a time on this rank; those that wait for other calls do not count.
@@ -65,7 +65,7 @@ class Options:
         devices: all devices of this rank that maps may have; None: any.
         channels: what tensors may take: "cuda-ipc", "shared-memory", "nccl", "tcp"; None: all. Two ranks take the first one in
             this order that both allow and have.
-        landing_bytes: memory in which this rank's tensors land for others of its machine; the least of all ranks counts.
+        landing_bytes: memory through which this rank's tensors reach others of its machine; the least of all ranks counts.
             What finds no room there passes in pieces. None: 128 MiB.
         busy_poll_us: microseconds for which a thread that waits for a message, for work or for an answer looks for it before it
             sleeps. None: 200 where this rank has three cores more than torch.get_num_threads(), else 0.
@@ -222,7 +222,7 @@ def get_worker_info(worker_name: str | None = None) -> WorkerInfo:
 
 
 def traffic() -> dict[str, Traffic]:
-    """What each channel has carried so far between this rank and the others."""
+    """The amount that each channel has carried so far between this rank and the others."""
     return {channel: Traffic(*numbers) for channel, numbers in current().core.traffic().items()}
 
 
@@ -263,7 +263,7 @@ def mapped_devices() -> list[DeviceLike]:
 
 
 def milliseconds(timeout: float) -> int | None:
-    """Of a call; None: those of the options."""
+    """The timeout of a call; None: that of the options."""
     return None if timeout == DEFAULT_TIMEOUT else _milliseconds(timeout)
 
 
@@ -353,7 +353,7 @@ def _join(rank: int, world_size: int | None) -> Any:
 
 
 def _end_gracefully(session: Session, patience: float) -> None:
-    """On a thread of its own, so that Ctrl-C reaches this one."""
+    """Ends gracefully on a thread of its own, so that Ctrl-C reaches this one."""
     from strata.rpc._references import drop_all
 
     errors: list[BaseException] = []
@@ -389,7 +389,7 @@ def _end_alone(session: Session, patience: float) -> None:
         if time.monotonic() > deadline:
             print(
                 f"strata: rpc: calls of other ranks still run on {session.workers[session.core.rank].name} (rank {session.core.rank}) "
-                f"{patience:g} s after the end of its agent; nobody waits for them any more",
+                f"{patience:g} s after the end of its agent; no call waits for them any more",
                 file=sys.stderr,
             )
             _State.left.append(session.core)
@@ -420,7 +420,7 @@ def _end_at_exit() -> None:
 
 
 def _leak() -> None:
-    """In a forked process, where the threads of the agent are not: nothing must wait for them."""
+    """Leaks the agent in a forked process, which lacks its threads: nothing must wait for them."""
     if _State.session is not None:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(_State.session.core))
 

@@ -54,7 +54,7 @@ def backward(context_id: int, roots: Sequence[torch.Tensor], retain_graph: bool 
 
 
 def get_gradients(context_id: int) -> dict[torch.Tensor, torch.Tensor]:
-    """By parameter: the gradients of this rank's in a context that began on any rank; empty if it has had no part.
+    """The gradients of this rank's parameters, by parameter, in a context that began on any rank; empty if it has had no part.
 
     Raises:
         InputError if the context has ended or was never begun.

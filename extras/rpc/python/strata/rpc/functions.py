@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How functions answer the calls of other ranks."""
+"""The ways in which functions answer calls of other ranks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def async_execution(fn: F) -> F:
-    """Decorates a function that returns a torch.futures.Future: whoever calls it from another rank gets what that future gets.
+    """Decorates a function that returns a torch.futures.Future: a caller on another rank gets what that future gets.
 
         @rpc.functions.async_execution
         def update(gradient):
@@ -35,7 +35,7 @@ def async_execution(fn: F) -> F:
 
 
 def answer_of(function: Callable[..., Any], result: Any) -> Any:
-    """What a call of the function answers when it has returned the result."""
+    """The answer to a call of the function that has returned the result."""
     if not getattr(function, "_strata_returns_future", False):
         return result
     if not isinstance(result, torch._C.Future):  # what torch.futures.Future.then() returns is no torch.futures.Future

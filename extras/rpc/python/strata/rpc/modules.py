@@ -59,7 +59,7 @@ class RemoteModule(torch.nn.Module):
         self.device = _device(remote_device, device or "cpu")
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module gives for these arguments. Tensors go to its device; results come where device maps say, else to the CPU."""
+        """Returns what the module gives for these arguments. Tensors go to its device; results come where device maps say, else to the CPU."""
         return rpc_sync(self.module_rref.owner(), _forward, self._call(args, kwargs))
 
     def forward_async(self, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -67,7 +67,7 @@ class RemoteModule(torch.nn.Module):
         return rpc_async(self.module_rref.owner(), _forward, self._call(args, kwargs))
 
     def remote_parameters(self, recurse: bool = True) -> list[RRef[torch.nn.Parameter]]:
-        """For DistributedOptimizer."""
+        """The parameters for DistributedOptimizer."""
         return rpc_sync(self.module_rref.owner(), _parameters, (self.module_rref, recurse))
 
     def state_dict(  # type: ignore[override]  # torch's overloads
@@ -90,7 +90,7 @@ class RemoteModule(torch.nn.Module):
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        """For load_state_dict() of this module and of those that it is part of."""
+        """Serves load_state_dict() of this module and of those that it is part of."""
         state = {name[len(prefix) :]: value for name, value in state_dict.items() if name.startswith(prefix)}
         missing, unexpected, error = rpc_sync(self.module_rref.owner(), _load, (self.module_rref, state))
         missing_keys += [prefix + name for name in missing]
@@ -144,7 +144,7 @@ def _refuse(name: str) -> Callable[..., Any]:
     return refuse
 
 
-# Of torch.nn.Module: they would find nothing, and say nothing. Modules that contain a RemoteModule may call theirs.
+# These methods of torch.nn.Module would silently find nothing. Modules that contain a RemoteModule may call theirs.
 for _name in (
     *("parameters", "named_parameters", "buffers", "named_buffers", "register_parameter", "register_buffer"),
     *("to", "cuda", "cpu", "type", "float", "double", "half", "bfloat16", "requires_grad_", "zero_grad", "share_memory"),
@@ -185,7 +185,7 @@ def _load(rref: RRef[torch.nn.Module], state: dict[str, Any]) -> tuple[list[str]
 
 
 def _moved(value: Any, kind: str, device: torch.device) -> Any:
-    """With all tensors that lie on this kind of device moved, in lists, tuples, dicts and dataclasses, too."""
+    """Copies a value with all tensors on this kind of device moved, in lists, tuples, dicts and dataclasses, too."""
     if isinstance(value, torch.Tensor):
         return value.to(device) if value.device.type == kind else value
     if isinstance(value, torch.nn.utils.rnn.PackedSequence):  # whose sizes of batches stay on the CPU

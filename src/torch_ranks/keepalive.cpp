@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "lifeline.hpp"
+#include "keepalive.hpp"
 
 #include <fmt/format.h>
 
@@ -20,7 +20,7 @@ constexpr int kFailure = static_cast<int>(ExitCode::failure);
 
 }  // namespace
 
-struct Lifeline::State {
+struct Keepalive::State {
   explicit State(std::shared_ptr<const Run> owner)
       : run(std::move(owner)),
         rank(run->self().world_rank),
@@ -28,14 +28,14 @@ struct Lifeline::State {
         previous((rank + run->size() - 1) % run->size()),
         verdict_store(run->connect()),
         report_store(run->connect()),
-        ring(run->connect_group("lifeline", rank, run->size())) {}
+        ring(run->connect_group("keepalive", rank, run->size())) {}
 
   void watch_verdict();
   void watch_next();
   void report_death();
   void end_with(const std::string& verdict);
   void end_without_store();
-  void say_goodbye() const;
+  void announce_end() const;
 
   const std::shared_ptr<const Run> run;
   const int rank, next, previous;
@@ -46,7 +46,7 @@ struct Lifeline::State {
   std::thread verdict_watcher, next_watcher;
 };
 
-void Lifeline::State::watch_verdict() {
+void Keepalive::State::watch_verdict() {
   std::string verdict;
   try {
     verdict_store->wait({kVerdictKey}, kForever);
@@ -57,14 +57,14 @@ void Lifeline::State::watch_verdict() {
   if (verdict != kEnd) end_with(verdict);
 }
 
-void Lifeline::State::end_with(const std::string& verdict) {
+void Keepalive::State::end_with(const std::string& verdict) {
   const std::lock_guard lock(speaking);
   std::fflush(nullptr);
   std::_Exit(std::atoi(verdict.substr(std::string_view(kAbort).size()).c_str()));
 }
 
 /// Rank 0 or torchrun, which kept the store, is gone.
-void Lifeline::State::end_without_store() {
+void Keepalive::State::end_without_store() {
   std::this_thread::sleep_for(std::chrono::milliseconds(500));  // if it was rank 0, the last rank reports it
   const std::lock_guard lock(speaking);
   if (!spoken && rank == run->size() - 1)
@@ -73,9 +73,9 @@ void Lifeline::State::end_without_store() {
   std::_Exit(kFailure);
 }
 
-void Lifeline::State::watch_next() {
-  std::uint8_t goodbye = 0;
-  std::vector<at::Tensor> message{bytes_at(&goodbye, 1)};
+void Keepalive::State::watch_next() {
+  std::uint8_t message_byte = 0;
+  std::vector<at::Tensor> message{bytes_at(&message_byte, 1)};
   try {
     ring->recv(message, next, kTag)->wait(kForever);
   } catch (const std::exception&) {
@@ -83,7 +83,7 @@ void Lifeline::State::watch_next() {
   }
 }
 
-void Lifeline::State::report_death() {
+void Keepalive::State::report_death() {
   const std::lock_guard lock(speaking);
   const std::string own = fmt::format("{}{} because rank {} is gone", kAbort, kFailure, next);
   try {
@@ -97,24 +97,24 @@ void Lifeline::State::report_death() {
   std::fflush(stderr);
 }
 
-void Lifeline::State::say_goodbye() const {
-  std::uint8_t goodbye = 1;
-  std::vector<at::Tensor> message{bytes_at(&goodbye, 1)};
+void Keepalive::State::announce_end() const {
+  std::uint8_t message_byte = 1;
+  std::vector<at::Tensor> message{bytes_at(&message_byte, 1)};
   ring->send(message, previous, kTag)->wait(kForever);
 }
 
-Lifeline::Lifeline(std::shared_ptr<const Run> run) : state_(std::make_shared<State>(std::move(run))) {
+Keepalive::Keepalive(std::shared_ptr<const Run> run) : state_(std::make_shared<State>(std::move(run))) {
   state_->verdict_watcher = std::thread([state = state_] { state->watch_verdict(); });
   state_->next_watcher = std::thread([state = state_] { state->watch_next(); });
 }
 
-Lifeline::~Lifeline() {
+Keepalive::~Keepalive() {
   if (state_->next_watcher.joinable()) state_->next_watcher.detach();
   if (state_->verdict_watcher.joinable()) state_->verdict_watcher.detach();
 }
 
-void Lifeline::close() {
-  state_->say_goodbye();
+void Keepalive::close() {
+  state_->announce_end();
   state_->next_watcher.join();
   if (state_->rank == 0) state_->report_store->compareSet(kVerdictKey, bytes_of(""), bytes_of(kEnd));
   state_->verdict_watcher.join();

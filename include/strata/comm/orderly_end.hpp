@@ -10,14 +10,14 @@
 
 namespace strata::comm {
 
-/// Lets ranks that failed find out whether all others failed, too, so that the run can end in order.
-class Farewell {
+/// Lets ranks that end find out whether all others end, too, so that the run can end in order.
+class OrderlyEnd {
  public:
-  explicit Farewell(const Communicator& world);  ///< collective
+  explicit OrderlyEnd(const Communicator& world);  ///< collective
 
-  /// Waits for at most `patience` until every rank has come here. Returns the lowest of the ranks that have
-  /// something of their own to say, else 0; nothing if some rank has not come. A rank comes once.
-  std::optional<int> meet(bool has_own_news, std::chrono::milliseconds patience) const;
+  /// Waits for at most `patience` until every rank has made this call. Returns the lowest rank that has a
+  /// message of its own, else 0; nothing if some rank has not called. A rank calls it once.
+  std::optional<int> meet(bool has_own_message, std::chrono::milliseconds patience) const;
 
  private:
   Communicator communicator_;  // not closed: closing is collective, and not all may be there
@@ -31,8 +31,9 @@ class EndNotices {
  public:
   explicit EndNotices(const Communicator& world);  ///< collective
 
-  void send();                    ///< that this rank's program has ended; called once
-  std::optional<int> received();  ///< the rank before this one, once its program has ended; does not wait
+  void send();  ///< sends that this rank's program has ended; called once
+  std::optional<int>
+  received();  ///< returns the rank before this one once its program has ended, without waiting
 
  private:
   std::size_t place_of(int rank) const;  // among the peers of the mailbox

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/comm/farewell.hpp"
+#include "strata/comm/orderly_end.hpp"
 
 #include <array>
 #include <vector>
@@ -9,15 +9,15 @@
 
 namespace strata::comm {
 
-Farewell::Farewell(const Communicator& world) : communicator_(world.duplicate()) {}
+OrderlyEnd::OrderlyEnd(const Communicator& world) : communicator_(world.duplicate()) {}
 
-std::optional<int> Farewell::meet(bool has_own_news, std::chrono::milliseconds patience) const try {
+std::optional<int> OrderlyEnd::meet(bool has_own_message, std::chrono::milliseconds patience) const try {
   const GroupState& state = Internals::of(communicator_);
   const std::optional<std::int64_t> first =
-      state.backend->min_within(has_own_news ? state.rank : state.size, patience);
+      state.backend->min_within(has_own_message ? state.rank : state.size, patience);
   if (!first) return std::nullopt;
   return *first < state.size ? static_cast<int>(*first) : 0;
-} catch (const CommError&) {  // a rank that is gone does not come
+} catch (const CommError&) {  // a rank that is gone does not call
   return std::nullopt;
 }
 

@@ -2,18 +2,17 @@
 #pragma once
 #include <cstdint>
 
-#include "planning/batch_profile.hpp"
-#include "planning/cluster.hpp"
 #include "strata/graph/part_file.hpp"
+#include "strata/plan/cluster.hpp"
 #include "strata/plan/halo_plan.hpp"
-#include "strata/train/config.hpp"
+#include "strata/plan/run_shape.hpp"
 
 /// What deciding about other machines' nodes takes: costs of asking, from rates that a run measures and a
 /// plan before it estimates, and what a profile of batches lets expect. Pure functions.
-namespace strata::train {
+namespace strata::plan {
 
-/// Of a feature row between machines: in its code, or as --row-exchange-precision says.
-std::int64_t sent_row_bytes(const TrainConfig& config, const graph::Manifest& manifest);
+/// Of a feature row between machines: in its code, or or rounded.
+std::int64_t sent_row_bytes(const RunShape& run, const graph::Manifest& manifest);
 
 /// What batches do with rows, or with lists, that other machines own.
 struct CachePath {
@@ -27,25 +26,25 @@ struct CacheRates {
   /// Useful bytes per second of kept rows, on GPUs of the machine and in its host memory. 0 on CPUs: rows
   /// that are not kept are read in another machine's memory instead, and this one reads as many for others.
   double near = 0, far = 0;
-  double host_list_seconds = 0;  ///< as plan::ExchangeCosts
+  double host_list_seconds = 0;  ///< as ExchangeCosts
   bool striped = false;
 };
 
-/// Those of the cluster's link, of a GPU such as an H200, and of one CPU core.
-CacheRates estimated_cache_rates(const TrainConfig& config, const Cluster& cluster);
+/// Those of the cluster's link, of a GPU such as an H200, and of one CPU core. On devices: whether rows and
+/// lists travel from GPU to GPU.
+CacheRates estimated_cache_rates(const Cluster& cluster, bool rows_on_devices, bool lists_on_devices);
 
-plan::ExchangeCosts exchange_costs(const TrainConfig& config, const graph::Manifest& manifest,
-                                   const CacheRates& rates);
+ExchangeCosts exchange_costs(const RunShape& run, const graph::Manifest& manifest, const CacheRates& rates);
 
 /// What the profile's batches read of `others` nodes of other machines, by how hot these are in their parts.
 struct ExpectedOffer {
-  const TrainConfig& config;
+  const RunShape& run;
   const graph::Manifest& manifest;
   const BatchProfile& profile;
-  const plan::ExchangeCosts& costs;
+  const ExchangeCosts& costs;
   double others = 0;
   int ranks = 1;  ///< of a machine
 };
-plan::HaloOffer offer_of(const ExpectedOffer& expected);
+HaloOffer offer_of(const ExpectedOffer& expected);
 
-}  // namespace strata::train
+}  // namespace strata::plan

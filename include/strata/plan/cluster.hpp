@@ -5,10 +5,9 @@
 #include <string>
 #include <string_view>
 
-#include "planning/step_model.hpp"
-#include "strata/comm/machine.hpp"
+#include "strata/plan/step_model.hpp"
 
-namespace strata::train {
+namespace strata::plan {
 
 /// The machines that a plan is for. All are alike.
 struct Cluster {
@@ -30,11 +29,8 @@ struct Cluster {
   Link link_of_rank() const;
 };
 
-/// Where the ranks of such a run are.
-comm::Topology topology_of(const Cluster& cluster);
-
 /// Reads "machines=16,gpus=8,link=400Gbit/s,latency=10us,gpu-memory=140GiB,...". Throws InputError with what
 /// is wrong, the nearest key and an example; also for keys that are given twice or contradict each other.
 Cluster parse_cluster(std::string_view text);
 
-}  // namespace strata::train
+}  // namespace strata::plan

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "planning/cluster.hpp"
+#include "strata/plan/cluster.hpp"
 
 #include <gtest/gtest.h>
 
 #include "strata/util/error.hpp"
 #include "support/expect_error.hpp"
 
-namespace strata::train {
+namespace strata::plan {
 namespace {
 
 TEST(Cluster, ReadsAllKeys) {
@@ -58,4 +58,4 @@ TEST(Cluster, RefusesWhatItCannotMean) {
 }
 
 }  // namespace
-}  // namespace strata::train
+}  // namespace strata::plan

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "planning/step_model.hpp"
+#include "strata/plan/step_model.hpp"
 
 #include <gtest/gtest.h>
 
-namespace strata::train {
+namespace strata::plan {
 namespace {
 
-constexpr double kUs = 1e-6, kNear = 1e-12;
+constexpr double kUs = 1e-6, kClose = 1e-12;
 
 /// The example of estimate_step().
 StepInputs example() {
@@ -25,19 +25,19 @@ StepInputs example() {
 
 TEST(StepModel, GivesTheFiguresOfItsExample) {
   const StepEstimate e = estimate_step(example());
-  EXPECT_NEAR(e.sample, 340 * kUs, kNear);
-  EXPECT_NEAR(e.gather, 2070 * kUs, kNear);
-  EXPECT_NEAR(e.sum, 120 * kUs, kNear);
-  EXPECT_NEAR(e.train, 1820 * kUs, kNear);
-  EXPECT_NEAR(e.wire, 2300 * kUs, kNear);
-  EXPECT_NEAR(e.in_flight, 1410 * kUs, kNear);
-  EXPECT_NEAR(e.step, 2300 * kUs, kNear);
+  EXPECT_NEAR(e.sample, 340 * kUs, kClose);
+  EXPECT_NEAR(e.gather, 2070 * kUs, kClose);
+  EXPECT_NEAR(e.sum, 120 * kUs, kClose);
+  EXPECT_NEAR(e.train, 1820 * kUs, kClose);
+  EXPECT_NEAR(e.wire, 2300 * kUs, kClose);
+  EXPECT_NEAR(e.in_flight, 1410 * kUs, kClose);
+  EXPECT_NEAR(e.step, 2300 * kUs, kClose);
   EXPECT_EQ(e.limit, Limit::bandwidth);
 }
 
 TEST(StepModel, CountsOnlyComputingOnOneMachine) {
   const StepEstimate alone = estimate_step(without_wire(example()));
-  EXPECT_NEAR(alone.step, 600 * kUs, kNear);
+  EXPECT_NEAR(alone.step, 600 * kUs, kClose);
   EXPECT_EQ(alone.sum, 0);
   EXPECT_EQ(alone.wire, 0);
   EXPECT_EQ(alone.limit, Limit::compute);
@@ -46,20 +46,20 @@ TEST(StepModel, CountsOnlyComputingOnOneMachine) {
 TEST(StepModel, LetsTrainingPayForRowsThatAreNotReadInPlace) {
   StepInputs inputs = example();
   inputs.staging_seconds = 90 * kUs;
-  EXPECT_NEAR(estimate_step(inputs).train, 1910 * kUs, kNear);
-  EXPECT_NEAR(estimate_step(without_wire(inputs)).train, 600 * kUs, kNear);
+  EXPECT_NEAR(estimate_step(inputs).train, 1910 * kUs, kClose);
+  EXPECT_NEAR(estimate_step(without_wire(inputs)).train, 600 * kUs, kClose);
 }
 
 TEST(StepModel, AddsUpAllStagesWithoutOverlap) {
   StepInputs inputs = example();
   inputs.batches_in_flight = 1;
-  EXPECT_NEAR(estimate_step(inputs).step, (340 + 2070 + 600 + 120) * kUs, kNear);
+  EXPECT_NEAR(estimate_step(inputs).step, (340 + 2070 + 600 + 120) * kUs, kClose);
 }
 
 TEST(StepModel, LetsTrainingPayForWhatSharesItsCores) {
   StepInputs inputs = without_wire(example());
   inputs.loading_share = 1;
-  EXPECT_NEAR(estimate_step(inputs).step, 750 * kUs, kNear);
+  EXPECT_NEAR(estimate_step(inputs).step, 750 * kUs, kClose);
 }
 
 TEST(StepModel, SeesLatencyWhereRoundsTakeLongerThanTheRest) {
@@ -67,11 +67,11 @@ TEST(StepModel, SeesLatencyWhereRoundsTakeLongerThanTheRest) {
   inputs.link.latency_seconds = 1e-3;
   const StepEstimate slow = estimate_step(inputs);
   EXPECT_EQ(slow.limit, Limit::latency);
-  EXPECT_NEAR(slow.sample, (100 + 4 * 1000 + 200) * kUs, kNear);
+  EXPECT_NEAR(slow.sample, (100 + 4 * 1000 + 200) * kUs, kClose);
   inputs.sampled_at_once = inputs.gathered_at_once = 4;
   inputs.batches_in_flight = 9;
   const StepEstimate ahead = estimate_step(inputs);
-  EXPECT_NEAR(ahead.sample, slow.sample / 4, kNear);
+  EXPECT_NEAR(ahead.sample, slow.sample / 4, kClose);
   EXPECT_LT(ahead.step, slow.step);
 }
 
@@ -79,16 +79,16 @@ TEST(StepModel, ChargesMessagesBeyondOnePerRound) {
   StepInputs inputs = example();
   inputs.link.message_seconds = 2 * kUs;
   inputs.rows.messages = 2 + 100;
-  EXPECT_NEAR(estimate_step(inputs).gather, (2070 + 200) * kUs, kNear);
+  EXPECT_NEAR(estimate_step(inputs).gather, (2070 + 200) * kUs, kClose);
   inputs.rows.messages = 1;  // fewer messages than rounds, where some were empty, cost nothing less than none
-  EXPECT_NEAR(estimate_step(inputs).gather, 2070 * kUs, kNear);
+  EXPECT_NEAR(estimate_step(inputs).gather, 2070 * kUs, kClose);
 }
 
 TEST(StepModel, NeedsNoLinkOnOneMachine) {
   StepInputs inputs = without_wire(example());
   inputs.link = {};
-  EXPECT_NEAR(estimate_step(inputs).step, 600 * kUs, kNear);
+  EXPECT_NEAR(estimate_step(inputs).step, 600 * kUs, kClose);
 }
 
 }  // namespace
-}  // namespace strata::train
+}  // namespace strata::plan

@@ -6,7 +6,7 @@
 
 /// A model of a training step on several machines. Pure functions of what a run reports in `traffic` and
 /// `run` of metrics.jsonl; benchmarks/scaling compares it with measured steps.
-namespace strata::train {
+namespace strata::plan {
 
 /// What connects a rank with other machines.
 struct Link {
@@ -86,4 +86,4 @@ StepEstimate estimate_step(const StepInputs& inputs);
 /// Its step divided by that on many is their efficiency.
 StepInputs without_wire(const StepInputs& inputs);
 
-}  // namespace strata::train
+}  // namespace strata::plan

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "planning/step_model.hpp"
+#include "strata/plan/step_model.hpp"
 
 #include <algorithm>
 #include <cmath>
 
-namespace strata::train {
+namespace strata::plan {
 namespace {
 
 double per_byte(const Link& link) { return link.bytes_per_second > 0 ? 1 / link.bytes_per_second : 0; }
@@ -108,4 +108,4 @@ StepInputs without_wire(const StepInputs& inputs) {
   return alone;
 }
 
-}  // namespace strata::train
+}  // namespace strata::plan

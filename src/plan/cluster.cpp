@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "planning/cluster.hpp"
+#include "strata/plan/cluster.hpp"
 
 #include <fmt/format.h>
 
@@ -14,7 +14,7 @@
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
 
-namespace strata::train {
+namespace strata::plan {
 namespace {
 
 constexpr const char* kExample = "machines=16,gpus=8,link=400Gbit/s,latency=10us,gpu-memory=140GiB";
@@ -117,23 +117,6 @@ Link Cluster::link_of_rank() const {
   return mine;
 }
 
-comm::Topology topology_of(const Cluster& cluster) {
-  comm::Topology topology;
-  topology.machines.resize(static_cast<std::size_t>(cluster.machines));
-  for (int machine = 0; machine < cluster.machines; ++machine) {
-    for (int local = 0; local < cluster.ranks_per_machine(); ++local) {
-      topology.machines[static_cast<std::size_t>(machine)].push_back(static_cast<int>(topology.ranks.size()));
-      comm::Topology::Rank& rank = topology.ranks.emplace_back();
-      rank.host = std::to_string(machine);
-      rank.machine = machine;
-      rank.local_rank = rank.host_rank = local;
-      if (cluster.has_gpus()) rank.device = {.kind = Device::Kind::cuda, .index = local};
-    }
-  }
-  topology.gpu_per_rank = cluster.has_gpus();
-  return topology;
-}
-
 Cluster parse_cluster(std::string_view text) {
   Cluster cluster;
   const std::vector<Key> keys = keys_of(cluster);
@@ -151,4 +134,4 @@ Cluster parse_cluster(std::string_view text) {
   return cluster;
 }
 
-}  // namespace strata::train
+}  // namespace strata::plan

@@ -4,24 +4,19 @@
 #include <string>
 #include <vector>
 
-#include "planning/batch_profile.hpp"
-#include "planning/cache_plan.hpp"
-#include "planning/cluster.hpp"
 #include "strata/graph/part_file.hpp"
+#include "strata/plan/cache_plan.hpp"
+#include "strata/plan/cluster.hpp"
 #include "strata/plan/planner.hpp"
-#include "strata/train/config.hpp"
+#include "strata/plan/run_shape.hpp"
 
-namespace strata::train {
-
-/// An upper bound of what a rank takes of a GPU beside the graph: a batch of which every pick of every fanout
-/// finds a new node, with its activations, and the libraries.
-std::int64_t training_device_bytes(const TrainConfig& config, Count seeds, Count num_nodes);
+namespace strata::plan {
 
 /// What a rank that computes on CPUs takes of host memory beside the graph: the libraries, the batches in
 /// flight, a step's activations, and the model with its gradients and the state of its optimizer. An estimate
 /// for batches such as the sampled ones. What takes more only where it is free does not count: exact
 /// evaluation, and batches in flight beyond three.
-std::int64_t training_host_bytes(const TrainConfig& config, const graph::Manifest& manifest,
+std::int64_t training_host_bytes(const RunShape& run, const graph::Manifest& manifest,
                                  const BatchProfile& profile);
 
 /// What lies where on the largest machine.
@@ -37,15 +32,13 @@ struct MemoryPlan {
   bool replicated = false;                                   ///< the structure of the whole graph
   double cached_lists = 0, cached_rows = 0;  ///< share of remote lists and rows that the cache answers
   /// On several machines: of rows, then of lists; empty where a person gave the size, which is kept to.
-  std::vector<plan::CacheDecision> caches;
-  plan::MachinePlan placement;  ///< of features and structure; empty on CPUs
+  std::vector<CacheDecision> caches;
+  MachinePlan placement;  ///< of features and structure; empty on CPUs
   bool fits_host = true, fits_gpu = true;
 };
 
-/// `rates` decide which caches pay; without them those that are estimated for the cluster.
-MemoryPlan plan_memory(const TrainConfig& config, const graph::Manifest& manifest, const Cluster& cluster,
-                       const BatchProfile& profile);
-MemoryPlan plan_memory(const TrainConfig& config, const graph::Manifest& manifest, const Cluster& cluster,
+/// `rates` decide which caches pay.
+MemoryPlan plan_memory(const RunShape& run, const graph::Manifest& manifest, const Cluster& cluster,
                        const BatchProfile& profile, const CacheRates& rates);
 
-}  // namespace strata::train
+}  // namespace strata::plan

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "planning/cache_plan.hpp"
+#include "strata/plan/cache_plan.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
-#include "strata/batches/routes.hpp"
+#include "strata/graph/part_file.hpp"
 
-namespace strata::train {
+namespace strata::plan {
 namespace {
 
 double seconds_per(double bytes, double bytes_per_second) {
@@ -16,15 +16,15 @@ double seconds_per(double bytes, double bytes_per_second) {
 
 /// What is kept of the nodes, and what a batch reads of it.
 struct Wanted {
-  plan::Keepable kind{};
+  Keepable kind{};
   double bytes = 0;    ///< of one
   double reads = 0;    ///< of all
   double seconds = 0;  ///< that asking for one takes
 };
 
 /// The hottest 2^-15 of the nodes, the further ones up to 2^-14, and so on.
-std::vector<plan::KeepGroup> groups_of(const BatchProfile& profile, double others, const Wanted& wanted) {
-  std::vector<plan::KeepGroup> groups;
+std::vector<KeepGroup> groups_of(const BatchProfile& profile, double others, const Wanted& wanted) {
+  std::vector<KeepGroup> groups;
   double nodes = 0, share = 0;
   for (int level = BatchProfile::kLevels - 1; level >= 0; --level) {
     const double below = std::floor(std::ldexp(others, -level));
@@ -43,44 +43,40 @@ std::vector<plan::KeepGroup> groups_of(const BatchProfile& profile, double other
 double mean_list_bytes(const graph::Manifest& manifest, int ranks) {
   const double degree =
       static_cast<double>(manifest.num_edges) / static_cast<double>(manifest.book.num_nodes());
-  const std::int64_t id = id_bytes(manifest);
-  return static_cast<double>(plan::kept_list_overhead(id, ranks)) + degree * static_cast<double>(id);
+  const std::int64_t id = id_bytes_of(manifest.book.num_nodes());
+  return static_cast<double>(kept_list_overhead(id, ranks)) + degree * static_cast<double>(id);
 }
 
 }  // namespace
 
-std::int64_t sent_row_bytes(const TrainConfig& config, const graph::Manifest& manifest) {
-  if (manifest.feature_code || config.feature_format != plan::FeatureFormat::stored)
-    return plan::feature_row_bytes(manifest, config.feature_format);
-  const bool narrow = config.row_exchange_precision == RowPrecision::bf16;
+std::int64_t sent_row_bytes(const RunShape& run, const graph::Manifest& manifest) {
+  if (manifest.feature_code || run.feature_format != FeatureFormat::stored)
+    return feature_row_bytes(manifest, run.feature_format);
+  const bool narrow = run.rows_travel_in_bf16;
   return manifest.feature_cols * static_cast<std::int64_t>(narrow ? sizeof(std::uint16_t) : sizeof(float));
 }
 
-CacheRates estimated_cache_rates(const TrainConfig& config, const Cluster& cluster) {
+CacheRates estimated_cache_rates(const Cluster& cluster, bool rows_on_devices, bool lists_on_devices) {
   constexpr double kFindOfCore = 40e-9, kFindOfGpu = 0.25e-9;  // the GPU reads three numbers
   constexpr double kPeer = 4.3e11, kHost = 4.9e10;             // of an H200: benchmarks/gather
   constexpr double kListInHost = 1 / 30e6;  // a GPU translates so many addresses per second
-  const batches::Routes routes = batches::choose_routes(topology_of(cluster), route_request(config));
-  const auto path = [&](batches::Transport route) -> CachePath {
-    const bool on_devices = route == batches::Transport::nccl;
+  const auto path = [&](bool on_devices) -> CachePath {
     return {.on_devices = on_devices,
             .bytes_per_second = cluster.link_of_rank().bytes_per_second,
             .find_seconds = on_devices ? kFindOfGpu : kFindOfCore};
   };
-  return {.rows = path(routes.rows),
-          .lists = path(routes.neighbors),
+  return {.rows = path(rows_on_devices),
+          .lists = path(lists_on_devices),
           .near = cluster.has_gpus() ? kPeer : 0,
           .far = cluster.has_gpus() ? kHost : 0,
           .host_list_seconds = cluster.has_gpus() ? kListInHost : 0,
           .striped = cluster.gpus > 1};
 }
 
-plan::ExchangeCosts exchange_costs(const TrainConfig& config, const graph::Manifest& manifest,
-                                   const CacheRates& rates) {
-  const double id = id_bytes(manifest), rows = rates.rows.bytes_per_second,
+ExchangeCosts exchange_costs(const RunShape& run, const graph::Manifest& manifest, const CacheRates& rates) {
+  const double id = id_bytes_of(manifest.book.num_nodes()), rows = rates.rows.bytes_per_second,
                lists = rates.lists.bytes_per_second;
-  const auto row =
-      static_cast<double>(sizeof(NodeId)) + static_cast<double>(sent_row_bytes(config, manifest));
+  const auto row = static_cast<double>(sizeof(NodeId)) + static_cast<double>(sent_row_bytes(run, manifest));
   return {.row_seconds = seconds_per(row, rows),
           .list_seconds = seconds_per(id + sizeof(std::int32_t), lists),
           .pick_seconds = seconds_per(id, lists),
@@ -93,29 +89,28 @@ plan::ExchangeCosts exchange_costs(const TrainConfig& config, const graph::Manif
           .striped = rates.striped};
 }
 
-plan::HaloOffer offer_of(const ExpectedOffer& e) {
+HaloOffer offer_of(const ExpectedOffer& e) {
   double visits = 0, picks = 0;
   for (std::size_t hop = 0; hop < e.profile.hops.size(); ++hop) {
     const BatchProfile::Hop& h = e.profile.hops[hop];
     visits += h.remote_nodes;
-    picks += e.costs.whole_fanouts ? h.remote_nodes * std::max(0, e.config.fanouts[hop]) : h.remote_picks;
+    picks += e.costs.whole_fanouts ? h.remote_nodes * std::max(0, e.run.fanouts[hop]) : h.remote_picks;
   }
   const double mean_picks = picks / std::max(1.0, visits), rows = e.profile.remote_inputs;
-  return {
-      .rows = rows,
-      .visits = visits,
-      .mean_picks = mean_picks,
-      .row_groups = groups_of(e.profile, e.others,
-                              {.kind = plan::Keepable::other_rows,
-                               .bytes = static_cast<double>(plan::kept_row_bytes(
-                                   plan::feature_row_bytes(e.manifest, e.config.feature_format), e.ranks)),
-                               .reads = rows,
-                               .seconds = e.costs.row_seconds}),
-      .list_groups = groups_of(e.profile, e.others,
-                               {.kind = plan::Keepable::other_lists,
-                                .bytes = mean_list_bytes(e.manifest, e.ranks),
-                                .reads = visits,
-                                .seconds = e.costs.list_seconds + mean_picks * e.costs.pick_seconds})};
+  return {.rows = rows,
+          .visits = visits,
+          .mean_picks = mean_picks,
+          .row_groups = groups_of(e.profile, e.others,
+                                  {.kind = Keepable::other_rows,
+                                   .bytes = static_cast<double>(kept_row_bytes(
+                                       feature_row_bytes(e.manifest, e.run.feature_format), e.ranks)),
+                                   .reads = rows,
+                                   .seconds = e.costs.row_seconds}),
+          .list_groups = groups_of(e.profile, e.others,
+                                   {.kind = Keepable::other_lists,
+                                    .bytes = mean_list_bytes(e.manifest, e.ranks),
+                                    .reads = visits,
+                                    .seconds = e.costs.list_seconds + mean_picks * e.costs.pick_seconds})};
 }
 
-}  // namespace strata::train
+}  // namespace strata::plan

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/comm/attendance.hpp"
+#include "strata/comm/presence.hpp"
 
 #include <array>
 #include <cstddef>
@@ -18,7 +18,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using Mailbox = Backend::Mailbox;
 
-/// All messages have its size.
+/// Every message is one of these, so all have the same size.
 struct Greeting {
   std::array<char, 256> text{};
 
@@ -38,31 +38,31 @@ std::optional<std::size_t> take(Mailbox& mailbox, Greeting& greeting) {
   return mailbox.take(std::as_writable_bytes(std::span(&greeting, 1)));
 }
 
-Attendance hear_all(Mailbox& mailbox, std::size_t others, const std::string& own_word,
-                    std::chrono::milliseconds patience) {
-  Attendance attendance{.words = std::vector<std::string>(others + 1)};
-  attendance.words.front() = own_word;
+Presence gather_words(Mailbox& mailbox, std::size_t others, const std::string& own_word,
+                      std::chrono::milliseconds patience) {
+  Presence presence{.words = std::vector<std::string>(others + 1)};
+  presence.words.front() = own_word;
   std::vector<bool> heard(others);
   std::size_t count = 0;
-  attendance.complete = poll_until(Clock::now() + patience, [&] {
+  presence.complete = poll_until(Clock::now() + patience, [&] {
     Greeting greeting;
     while (const auto peer = take(mailbox, greeting)) {
       heard[*peer] = true;
-      attendance.words[*peer + 1] = greeting.text.data();
+      presence.words[*peer + 1] = greeting.text.data();
       ++count;
     }
     return count == others;
   });
   for (std::size_t peer = 0; peer < others; ++peer) {
     if (heard[peer])
-      post(mailbox, peer, Greeting::of(attendance.complete ? kAllHere : kSomeMissing));
+      post(mailbox, peer, Greeting::of(presence.complete ? kAllHere : kSomeMissing));
     else
-      attendance.missing.push_back(static_cast<int>(peer) + 1);
+      presence.missing.push_back(static_cast<int>(peer) + 1);
   }
-  return attendance;
+  return presence;
 }
 
-Attendance hear_first(Mailbox& mailbox, const std::string& own_word, std::chrono::milliseconds patience) {
+Presence greet_first(Mailbox& mailbox, const std::string& own_word, std::chrono::milliseconds patience) {
   post(mailbox, 0, Greeting::of(own_word));
   Greeting answer;
   const bool answered =
@@ -73,7 +73,7 @@ Attendance hear_first(Mailbox& mailbox, const std::string& own_word, std::chrono
 
 }  // namespace
 
-Attendance take_attendance(const World& world, const std::string& word, std::chrono::milliseconds patience) {
+Presence check_presence(const World& world, const std::string& word, std::chrono::milliseconds patience) {
   constexpr std::chrono::seconds kToAnswer{1};
   const GroupState& state = Internals::of(world.communicator());
   if (state.size == 1) return {.words = {word}};
@@ -81,15 +81,15 @@ Attendance take_attendance(const World& world, const std::string& word, std::chr
   std::iota(peers.begin(), peers.end(), state.rank == 0 ? 1 : 0);
   const std::size_t num_peers = peers.size();
   std::unique_ptr<Mailbox> mailbox = state.backend->mailbox(std::move(peers), sizeof(Greeting));
-  Attendance attendance = state.rank == 0 ? hear_all(*mailbox, num_peers, word, patience)
-                                          : hear_first(*mailbox, word, patience + kToAnswer);
+  Presence presence = state.rank == 0 ? gather_words(*mailbox, num_peers, word, patience)
+                                      : greet_first(*mailbox, word, patience + kToAnswer);
   const bool left = poll_until(Clock::now() + kToAnswer, [&] {
     for (std::size_t peer = 0; peer < num_peers; ++peer)
       if (!mailbox->has_left(peer)) return false;
     return true;
   });
   if (!left) (void)mailbox.release();  // the network still reads its memory
-  return attendance;
+  return presence;
 }
 
 }  // namespace strata::comm

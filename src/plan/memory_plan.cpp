@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "strata/plan/memory_plan.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <utility>
+
+#include "strata/graph/manifest_file.hpp"
+#include "strata/plan/graph_shape.hpp"
+#include "strata/plan/memory.hpp"
+#include "strata/plan/model_work.hpp"
+#include "strata/plan/placement_request.hpp"
+
+namespace strata::plan {
+namespace {
+
+/// The parts of the machine that has most of the graph.
+struct Largest {
+  Count nodes = 0, edges = 0;
+  std::vector<Count> part_nodes;
+};
+
+Count edges_of_part(const graph::Manifest& manifest, int part) {
+  if (manifest.part_records) return (*manifest.part_records)[static_cast<std::size_t>(part)].num_edges;
+  return manifest.num_edges / manifest.book.num_parts();  // planted parts are alike
+}
+
+Largest largest_machine(const graph::Manifest& manifest, int machines, std::int64_t row_bytes) {
+  const std::vector<int> first = graph::parts_of_machines(manifest.book.num_parts(), machines);
+  Largest largest;
+  const auto bytes = [&](const Largest& m) { return m.nodes * row_bytes + m.edges * 8; };
+  for (std::size_t m = 0; m + 1 < first.size(); ++m) {
+    Largest machine;
+    for (int part = first[m]; part < first[m + 1]; ++part) {
+      const auto offsets = manifest.book.offsets().subspan(static_cast<std::size_t>(part), 2);
+      machine.part_nodes.push_back(offsets[1] - offsets[0]);
+      machine.nodes += machine.part_nodes.back();
+      machine.edges += edges_of_part(manifest, part);
+    }
+    if (bytes(machine) > bytes(largest)) largest = std::move(machine);
+  }
+  return largest;
+}
+
+RegionSizes sizes_of(const RunShape& run, const graph::Manifest& manifest, const Largest& largest,
+                     int machines, bool replicated) {
+  return {.num_nodes = manifest.book.num_nodes(),
+          .num_local = largest.nodes,
+          .local_edges = replicated ? manifest.num_edges : largest.edges,
+          .num_train = manifest.num_train,
+          .local_valid = (manifest.num_valid + manifest.num_test) / machines,
+          .weights = run.edge_weights,
+          .in_degrees = run.in_degrees,
+          .label_words = manifest.label_words(),
+          .replicated = replicated};
+}
+
+/// Of an inductive run, beside the whole lists: at most those of the training nodes.
+std::int64_t structure_bytes(const RunShape& run, const graph::Manifest& manifest, const Largest& largest,
+                             int machines, bool replicated) {
+  const RegionSizes sizes = sizes_of(run, manifest, largest, machines, replicated);
+  if (!run.train_edges_only) return sizes.bytes();
+  const double share =
+      static_cast<double>(sizes.num_train) / static_cast<double>(std::max<Count>(1, sizes.num_nodes));
+  return sizes.bytes() + (sizes.num_lists() + 1) * 8 + (sizes.in_degrees ? sizes.num_nodes * 4 : 0) +
+         static_cast<std::int64_t>(share * static_cast<double>(sizes.local_edges * sizes.edge_bytes()));
+}
+
+/// Rates of a GPU such as an H200, measured: benchmarks/gather.
+constexpr tensor::PathRates kRowRates{.local = 1.95e12, .peer = 4.3e11, .host = 4.9e10, .host_start = 5e-6};
+constexpr tensor::PathRates kEntryRates{.local = 1e11, .peer = 0, .host = 1e9, .host_start = 5e-6};
+
+HeatCurve curve_of(Count rows, double accesses, const BatchProfile& profile) {
+  HeatCurve curve;
+  for (int level = BatchProfile::kLevels - 1; level >= 0; --level) {
+    const Count below = rows >> level;
+    if (below <= (curve.points.empty() ? 0 : curve.points.back().rows)) continue;
+    curve.points.push_back({below, accesses * profile.heat[static_cast<std::size_t>(level)]});
+  }
+  return curve;
+}
+
+double share_of(double part, double whole) { return whole > 0 ? part / whole : 0; }
+
+/// As train::load_parts() does. A person's size is kept to; an automatic one is what pays of a tenth
+/// of the free memory.
+void plan_cache(const RunShape& run, const graph::Manifest& manifest, const Cluster& cluster,
+                const BatchProfile& profile, const CacheRates& rates, const Largest& largest,
+                std::int64_t row_bytes, MemoryPlan& plan) {
+  if (cluster.machines == 1) return;
+  const std::int64_t free = cluster.host_memory - plan.host_bytes();
+  const bool automatic = run.halo_cache_bytes == kAutomatic;
+  const HaloBudget budget{.bytes = halo_bytes(run.halo_cache_bytes, free),
+                          .lists = !plan.replicated && !run.train_edges_only,
+                          .row_bytes = row_bytes,
+                          .gpu_bytes = plan.gpu_budget_bytes,
+                          .num_gpus = cluster.gpus};
+  const ExchangeCosts costs = exchange_costs(run, manifest, rates);
+  HaloOffer offer = offer_of({.run = run,
+                              .manifest = manifest,
+                              .profile = profile,
+                              .costs = costs,
+                              .others = static_cast<double>(manifest.book.num_nodes() - largest.nodes),
+                              .ranks = cluster.ranks_per_machine()});
+  if (cluster.has_gpus()) {
+    double visits = 0;
+    for (const BatchProfile::Hop& hop : profile.hops) visits += hop.nodes;
+    offer.own_groups = own_groups({.features = {curve_of(largest.nodes, profile.inputs, profile)},
+                                   .list_visits = {HeatCurve::flat(largest.edges, visits)}},
+                                  {.row_bytes = row_bytes,
+                                   .entry_bytes = id_bytes_of(manifest.book.num_nodes()),
+                                   .stripes = costs.striped ? cluster.gpus : 1},
+                                  costs);
+  }
+  HaloAmounts amounts;
+  if (automatic) {
+    HaloPlan what_pays = plan_what_pays(offer, budget, costs, [](std::span<double>) {});
+    amounts = what_pays.amounts;
+    plan.caches = std::move(what_pays.decisions);
+  } else {
+    amounts = fill_budget(offer, budget, costs);
+  }
+  plan.cached_rows = share_of(amounts.rows.answered, offer.rows);
+  plan.cached_lists = share_of(amounts.lists.answered, offer.visits);
+  const std::int64_t near =
+      cluster.gpus *
+      std::max<std::int64_t>(0, plan.gpu_budget_bytes - plan.gpu_graph_bytes - amounts.lists.bytes);
+  const std::int64_t on_gpus = std::min(amounts.rows.bytes, near);
+  plan.cache_bytes = amounts.rows.bytes - on_gpus + amounts.lists.bytes;
+  plan.gpu_graph_bytes += on_gpus / std::max(1, cluster.gpus);
+}
+
+void plan_gpus(const RunShape& run, const graph::Manifest& manifest, const Cluster& cluster,
+               const BatchProfile& profile, const Largest& largest, std::int64_t row_bytes,
+               MemoryPlan& plan) {
+  const Count nodes = manifest.book.num_nodes();
+  plan.gpu_training_bytes =
+      training_device_bytes({.fanouts = run.fanouts, .hidden = run.hidden, .batches_in_flight = run.buffers},
+                            run.seeds * cluster.machines, nodes);
+  const std::int64_t room = graph_bytes_of_gpu(cluster.gpu_memory, 0);
+  plan.fits_gpu = plan.gpu_training_bytes <= room;
+  const std::int64_t budget = run.gpu_memory_bytes > 0
+                                  ? run.gpu_memory_bytes
+                                  : graph_bytes_of_gpu(cluster.gpu_memory, plan.gpu_training_bytes);
+  plan.gpu_budget_bytes = budget;
+  TensorDemand features{.name = "features", .row_bytes = row_bytes, .rates = kRowRates};
+  for (const Count rows : largest.part_nodes) {
+    const double share = static_cast<double>(rows) / static_cast<double>(largest.nodes);
+    features.segments.push_back(curve_of(rows, profile.inputs * share, profile));
+  }
+  double picks = 0;
+  for (const BatchProfile::Hop& hop : profile.hops) picks += hop.picks;
+  const Count edges = plan.replicated ? manifest.num_edges : largest.edges;
+  TensorDemand indices{.name = "indices",
+                       .row_bytes = id_bytes_of(manifest.book.num_nodes()),
+                       .segments = {HeatCurve::flat(edges, picks)},
+                       .rates = kEntryRates,
+                       .whole = true};
+  std::vector<TensorDemand> demands{std::move(features), std::move(indices)};
+  const PlanLimits limits{.gpu_bytes = budget, .num_gpus = cluster.gpus};
+  fix_placements(run.placement, limits, demands);
+  plan.placement = plan_tensors(demands, limits);
+  plan.gpu_graph_bytes = plan.placement.gpu_bytes;
+}
+
+}  // namespace
+
+std::int64_t training_host_bytes(const RunShape& run, const graph::Manifest& manifest,
+                                 const BatchProfile& profile) {
+  constexpr double kLibraries = 184 << 20;  // which ranks cannot share: libtorch, relocated, and Open MPI
+  constexpr double kNodeOfSampler = 5;      // a local id and some bits
+  constexpr double kInput = 2 * sizeof(NodeId), kPick = sizeof(NodeId) + sizeof(std::int32_t);
+  constexpr double kCopiesOfModel = 5;  // weights, gradients, two moments, and one to save
+  double picks = 0;
+  for (const BatchProfile::Hop& hop : profile.hops) picks += hop.picks;
+  const double row = kInput + static_cast<double>(manifest.feature_cols) * sizeof(float);
+  const double batch = kBufferGrowth * (profile.inputs * row + picks * kPick);
+  const double in_flight = run.batches_in_flight;
+  return static_cast<std::int64_t>(kLibraries +
+                                   kNodeOfSampler * static_cast<double>(manifest.book.num_nodes()) +
+                                   in_flight * batch + activation_bytes(run, manifest, profile) +
+                                   kCopiesOfModel * parameters_of(run, manifest) * sizeof(float));
+}
+
+MemoryPlan plan_memory(const RunShape& run, const graph::Manifest& manifest, const Cluster& cluster,
+                       const BatchProfile& profile, const CacheRates& rates) {
+  const std::int64_t row_bytes = feature_row_bytes(manifest, run.feature_format);
+  const Largest largest = largest_machine(manifest, cluster.machines, row_bytes);
+  MemoryPlan plan;
+  plan.feature_bytes = largest.nodes * row_bytes;
+  if (cluster.machines > 1 && run.replication != Replication::off) {
+    const std::int64_t whole = structure_bytes(run, manifest, largest, cluster.machines, true);
+    plan.replicated =
+        run.replication == Replication::on || leaves_enough(whole + plan.feature_bytes, cluster.host_memory);
+  }
+  plan.structure_bytes = structure_bytes(run, manifest, largest, cluster.machines, plan.replicated);
+  if (cluster.has_gpus()) {
+    plan_gpus(run, manifest, cluster, profile, largest, row_bytes, plan);
+    plan.feature_bytes = 0;
+    for (const StratumEstimate& stratum : plan.placement.tensors.front().strata)
+      if (stratum.stratum == tensor::Stratum::host) plan.feature_bytes = stratum.rows * row_bytes;
+  } else {
+    plan.training_bytes = cluster.ranks * training_host_bytes(run, manifest, profile);
+  }
+  plan_cache(run, manifest, cluster, profile, rates, largest, row_bytes, plan);
+  plan.fits_host = plan.host_bytes() <= cluster.host_memory;
+  return plan;
+}
+
+}  // namespace strata::plan

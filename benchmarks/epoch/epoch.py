@@ -122,7 +122,7 @@ def measure(arguments, options):
 def print_setup(arguments, result):
     setup = result['setup']
     print(f'{arguments.graph}, {setup["ranks"]} ranks on {setup["device"]}, fanouts {setup["fanouts"]}, hidden {setup["hidden"]}, '
-          f'{setup["global_batch_size"]} seeds a step; median of {len(result["epochs"])} epochs')
+          f'{setup["global_batch_size"]} seeds per step; median of {len(result["epochs"])} epochs')
 
 
 def measure_job(arguments):

@@ -52,7 +52,7 @@ void add_options(CLI::App& app, Arguments& a) {
       ->delimiter(',')
       ->check(CLI::IsMember({"zero-copy", "threads", "both"}))
       ->capture_default_str();
-  app.add_option("--threads", a.threads, "CPU threads of a rank; 0: the default")
+  app.add_option("--threads", a.threads, "CPU threads per rank (0: the default)")
       ->delimiter(',')
       ->capture_default_str();
   app.add_option("--shares", a.shares, "of the rows for the threads; 0: measured")
@@ -102,7 +102,7 @@ class Benchmark {
   }
   const Limits& limits() const { return limits_; }
   const std::vector<Result>& results() const { return results_; }
-  double created_seconds_a_gib() const { return created_seconds_per_gib_; }
+  double created_seconds_per_gib() const { return created_seconds_per_gib_; }
 
  private:
   static constexpr Count kBatches = 8;
@@ -460,7 +460,7 @@ nlohmann::json to_json(const Benchmark& benchmark, const comm::Machine& machine)
             {"host_to_device", l.host_to_device},
             {"peer_copy", l.peer_copy},
             {"all_to_all", l.all_to_all}}},
-          {"seconds_per_gib_to_create_the_last_table", benchmark.created_seconds_a_gib()},
+          {"seconds_a_gib_to_create_the_last_table", benchmark.created_seconds_per_gib()},
           {"results", rows}};
 }
 
@@ -476,7 +476,7 @@ void print_table(const Benchmark& benchmark, int gpus) {
                fmt::format("{:.1f}", r.useful / 1e9), fmt::format("{:.3f}", r.useful / r.limit),
                fmt::format("{:.1f}", r.cores)});
   fmt::print("{}creating the last table took {:.3f} s a GiB\n", table.str(),
-             benchmark.created_seconds_a_gib());
+             benchmark.created_seconds_per_gib());
 }
 
 void write_file(const std::string& path, const std::string& text) {

@@ -37,8 +37,8 @@ RESERVED = {"graphsage": 3 * GIB, "gat": 11 * GIB}  # bytes per GPU that trainin
 class Machine:
     """The ranks of this host. After connect() they share ChunkTensors, or each has its own copies."""
 
-    def __init__(self, tells_costs: bool) -> None:
-        self.tells_costs = tells_costs
+    def __init__(self, reports_costs: bool) -> None:
+        self.reports_costs = reports_costs
         self.size = int(os.environ.get("LOCAL_WORLD_SIZE", dist.get_world_size()))
         self.group = dist.new_subgroups(self.size)[0] if self.size < dist.get_world_size() else None
         self.root = dist.get_rank() - dist.get_rank(self.group)
@@ -93,7 +93,7 @@ class Machine:
         if self.is_root and name:
             total = cached * self.num_gpus / size if size else 0
             say(f"Cache size per GPU {cached / GIB:.3f} GB, all gpus total cache rate = {total:.3f}")
-            if self.tells_costs:
+            if self.reports_costs:
                 say(f"Loading factors: {costs(made, shape[0])}")
         dist.barrier(self.group)
         return made
@@ -340,7 +340,7 @@ def parse(description: str | None = __doc__) -> argparse.Namespace:
     parser.add_argument("--feat-cache-rate", type=float, default=1, help="share of the features on all GPUs together; if this and --graph-cache-rate are the number of GPUs, each has a copy")
     parser.add_argument("--graph-cache-rate", type=float, default=1, help="share of the neighbor lists on all GPUs together, or copies; see --feat-cache-rate")
     parser.add_argument("--ahead", type=int, default=2, help="batches that are made while others are trained on")
-    parser.add_argument("--loading-factors", action="store_true", help="tell what a row costs from each tier")
+    parser.add_argument("--loading-factors", action="store_true", help="report what a row costs from each tier")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--libdgs", help="taken for scripts that give it; the library is the package's")
     options = parser.parse_args([with_dashes(argument) for argument in sys.argv[1:]])

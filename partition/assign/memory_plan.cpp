@@ -20,8 +20,8 @@ constexpr std::int64_t kLeastRoomBytes = std::int64_t{32} << 20;
 constexpr std::int64_t kShareOfSlack = 16;  // of a limit: for what the allocator keeps in small blocks
 constexpr double kShareOfFree = 0.9;
 
-// In memory, measured: per entry of lists in both directions 23 to 28 bytes, per edge of a list in one
-// direction up to 52, of which the lists in both directions are the most.
+// Measured in memory: 23 to 28 bytes per entry of lists in both directions; up to 52 per edge of a list in
+// one direction, mostly for the lists in both directions.
 constexpr std::int64_t kEntryBytes = 28;
 constexpr std::int64_t kMetisEntryBytes = 32;  // beside these, while METIS has them
 constexpr Count kNodeBytesInMemory = 120, kNodeBytesOfLists = 48;
@@ -50,8 +50,8 @@ MemoryUse memory_of_cut(const AssignOptions& assign) {
   // level.
   constexpr std::int64_t kOfCut = 72, kOfConstraint = 20;
   const bool weights = std::ranges::find(assign.balance, Constraint::weights) != assign.balance.end();
-  constexpr std::int64_t kOfPieces =
-      16;  // the parts, their nodes and the pieces, while parts are cut further
+  // Bytes for the parts, their nodes and the pieces, while parts are cut further.
+  constexpr std::int64_t kOfPieces = 16;
   const bool only_nodes = assign.balance == std::vector{Constraint::nodes};
   const bool pieces = assign.clusters > 0 || assign.method == PartitionMethod::split;
   const bool metis = assign.method == PartitionMethod::metis;

@@ -89,8 +89,7 @@ class InputReader {
     if (lies_in_memory(folder_))
       spdlog::warn(
           "{} lies in memory (tmpfs): the temporary files of the edges take as much memory as they are "
-          "large, "
-          "beside what --memory counts; give --scratch a folder on a disk",
+          "large, beside what --memory counts; give --scratch a folder on a disk",
           folder_.string());
     spdlog::info("the edges go to temporary files in {}: in memory they would take more than {}",
                  folder_.string(), format_bytes(plan.limit_bytes));

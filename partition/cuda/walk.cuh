@@ -19,7 +19,7 @@ struct HeavyNodes {
   DeviceSums tables;  ///< of block 0; those of the others follow
 };
 
-inline constexpr int kLightDegree = 128;  // a warp takes nodes of at most so many neighbors
+inline constexpr int kLightDegree = 128;  // most neighbors of a node that a warp takes
 inline constexpr int kLightSlots = 256;   // and has room for as many distinct keys
 
 /// One warp per 32 nodes: it asks for all of them whether they are wanted, and takes those one after another.

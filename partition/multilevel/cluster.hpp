@@ -10,8 +10,8 @@ struct ClusterOptions {
   std::vector<Count> limits;  ///< by constraint: the most that a cluster may weigh
   int rounds = 5;
   std::uint64_t seed = 0;
-  const std::vector<std::int32_t>* within =
-      nullptr;  ///< nodes of different values stay in different clusters
+  /// Nodes of different values stay in different clusters.
+  const std::vector<std::int32_t>* within = nullptr;
 };
 
 /// Clusters of a graph, numbered from 0 by their lowest nodes.

@@ -50,9 +50,9 @@ struct LevelGraph {
   }
 };
 
-/// By constraint: the weight of all nodes together.
+/// The weight of all nodes together, by constraint.
 std::vector<Count> total_weights(const LevelGraph& graph);
-/// By constraint: the weight of the heaviest node.
+/// The weight of the heaviest node, by constraint.
 std::vector<Count> heaviest_nodes(const LevelGraph& graph);
 
 /// The weight of all entries.

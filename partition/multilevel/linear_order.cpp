@@ -13,7 +13,7 @@ namespace {
 
 using Nodes = std::vector<std::int32_t>;
 
-/// Orders the nodes of a small graph by bisecting it again and again.
+/// Orders the nodes of a small graph by repeated bisection.
 class Bisections {
  public:
   Bisections(const LevelGraph& graph, std::uint64_t seed, ThreadPool& pool)

@@ -36,7 +36,7 @@ struct Effort {
   int initial_tries;  ///< partitions of the coarsest graph, of which the best stays
   int cycles;         ///< the second and later ones begin with the partition of the one before
   JetOptions jet;
-  Count search_entries;  ///< the local search runs on levels of at most so many entries
+  Count search_entries;  ///< most entries of a level for the local search
 };
 
 Effort effort_for(const LevelGraph& graph, bool strong) {

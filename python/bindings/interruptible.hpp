@@ -26,7 +26,7 @@ class Interruptible {
   /// Waits, for a signal at most, until no work is left behind: for what uses the same things and is too
   /// short for a thread of its own. Called with the GIL.
   static void finish_left();
-  /// Whether no work is left behind, be it after so long. Called with the GIL.
+  /// Waits for at most `milliseconds`; returns whether no work is left behind. Called with the GIL.
   static bool await_left(int milliseconds);
 
   /// A call that waits, for others or for long work, in pieces of kPiece.

@@ -197,7 +197,7 @@ struct AttentionArrays {
 };
 
 void bind_attention(nb::module_& module) {
-  nb::class_<AttentionArrays>(module, "Attention", "What both passes of attention over edges are given.")
+  nb::class_<AttentionArrays>(module, "Attention", "Arguments of both passes of attention over edges.")
       .def(nb::init<Array<const Count>, Array<const std::int32_t>, Array<const float>, Array<const float>,
                     Array<const float>, float, bool, double, MaybeArray<const std::int64_t>,
                     MaybeArray<const std::int64_t>>(),

@@ -201,7 +201,7 @@ void bind_runtime(nb::module_& module) {
         init_log(name, enum_value<LogLevel>(level, "level"));
       },
       "name"_a, "level"_a, "Sends messages of this level and above to stderr, with the rank's name.");
-  module.def("find_launcher", &launcher, "What started this process: none, mpi or torch.");
+  module.def("find_launcher", &launcher, "The launcher of this process: none, mpi or torch.");
   nb::class_<Process>(module, "Process",
                       "This process among the ranks of a run. Its properties are not collective.")
       .def_static("start", &start, "backend"_a.none(), "device"_a, "ranks_per_machine"_a,
@@ -210,12 +210,12 @@ void bind_runtime(nb::module_& module) {
       .def_prop_ro(
           "rank", [](const Process& p) { return p.world->rank(); }, "Number of this process, from 0.")
       .def_prop_ro(
-          "size", [](const Process& p) { return p.world->size(); }, "How many ranks the run has.")
+          "size", [](const Process& p) { return p.world->size(); }, "Number of ranks of the run.")
       .def_prop_ro(
           "host", [](const Process& p) { return p.world->host(); }, "Name of the host that the rank is on.")
       .def_prop_ro(
           "device", [](const Process& p) { return p.runtime->device().str(); },
-          "What the rank computes on, as torch names it: \"cpu\", \"cuda:0\" ...")
+          "The device that the rank computes on, as torch names it: \"cpu\", \"cuda:0\" ...")
       .def_prop_ro(
           "local_rank", [](const Process& p) { return place_of(p).local_rank; },
           "Number of the rank on its machine, from 0.")
@@ -224,7 +224,7 @@ void bind_runtime(nb::module_& module) {
           "Number of the machine, whose ranks share memory: usually a host.")
       .def_prop_ro(
           "num_machines", [](const Process& p) { return p.runtime->topology().num_machines(); },
-          "How many machines the run has.")
+          "Number of machines of the run.")
       .def("__repr__",
            [](const Process& p) {
              return fmt::format("strata.Process(rank={}, size={}, host='{}', device='{}')", p.world->rank(),

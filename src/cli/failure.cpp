@@ -29,7 +29,7 @@ bool mpirun_will_comment() {
          (quiet == nullptr || quiet != std::string_view("1"));
 }
 
-void print(const Failure& failure, const std::string& who) {
+void print_failure(const Failure& failure, const std::string& who) {
   clear_bar();
   fmt::print(stderr, "{}\n", format_error(who, failure.error));
   if (exit_code(failure.error) != ExitCode::bad_input && !failure.advice.empty())
@@ -64,7 +64,7 @@ int fail(const Failure& failure, const comm::World& world, const comm::OrderlyEn
   std::optional<int> speaker;
   if (orderly_end != nullptr) speaker = orderly_end->meet(!echo, patience);
   const bool all_failed = speaker.has_value(), speaks = speaker.value_or(world.rank()) == world.rank();
-  if (speaks) print(failure, speaker_name(failure.program, world, all_failed));
+  if (speaks) print_failure(failure, speaker_name(failure.program, world, all_failed));
   const bool in_order = all_failed && exit_code(failure.error) == ExitCode::bad_input;
   if (!in_order) {
     // The speaker needs a moment before the end reaches its process.

@@ -42,7 +42,7 @@ void discard_recording(CUstream_st* stream);
 void launch(CUgraphExec_st* graph, CUstream_st* stream);
 void destroy_graph(CUgraphExec_st* graph);
 
-/// Null if there is not enough memory.
+/// Allocates; null if there is not enough memory.
 void* allocate_device(std::size_t bytes);
 void* allocate_pinned(std::size_t bytes);
 void free_device(void* data);

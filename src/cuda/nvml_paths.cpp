@@ -43,7 +43,7 @@ class Nvml {
 
   bool works() const { return works_; }
 
-  /// Null for a GPU that NVML does not know.
+  /// The handle of a GPU; null if NVML does not know it.
   Gpu gpu_at(const std::string& pci_address) const {
     Gpu gpu = nullptr;
     return gpu_at_(pci_address.c_str(), &gpu) == kSuccess ? gpu : nullptr;

@@ -40,7 +40,7 @@ struct CodedRow {
   Count position = -1;                   ///< -1: nowhere
 };
 
-/// Four columns at a time, a "quad": so many lie in a word. kHeaderWords precede them.
+/// Four columns at a time, a "quad": as many as a word holds. kHeaderWords precede them.
 template <RowCode::Kind kKind>
 struct Quads;
 template <>

@@ -72,7 +72,7 @@ struct RowGather {
 
 /// How a kernel may use the GPU.
 struct LaunchShape {
-  int multiprocessors = 0;  ///< use at most the threads of so many; 0: no limit
+  int multiprocessors = 0;  ///< use at most the threads of this many; 0: no limit
   /// The walk over the list begins at start / 2^20 of it, so that GPUs read from different peers.
   Count start = 0;
   bool aligned = false;  ///< reads of long rows begin at multiples of 128 bytes

@@ -19,7 +19,7 @@ using comm::Communicator;
 
 constexpr const char* kGone = "If a rank has ended, its own message says why.";
 
-/// If a rank is gone, the keepalive reports it better than gloo, and ends this process.
+/// Waits for the keepalive, which reports a rank that is gone better than gloo and ends this process.
 void give_way_to_keepalive() { std::this_thread::sleep_for(std::chrono::seconds(1)); }
 
 /// Makes a call to gloo; its errors name the call and the rank.

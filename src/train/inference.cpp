@@ -139,7 +139,7 @@ class Inference {
   store::MachineGraph graph_;
   std::shared_ptr<nn::BlockModel> model_;
   Evaluators evaluators_;
-  std::optional<std::vector<NodeId>> nodes_;  ///< whose logits are written, on the first rank; nothing: all
+  std::optional<std::vector<NodeId>> nodes_;  ///< nodes to write logits of, on the first rank; nothing: all
 };
 
 }  // namespace

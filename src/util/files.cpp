@@ -104,8 +104,7 @@ std::string file_remedy(int code, const std::string& otherwise) {
       return "The file system or `ulimit -f` allows no larger file: raise the limit, or write elsewhere.";
     case EMFILE:
       return "The process may open no more files: `ulimit -n 65536` before the program (or mpirun) starts, "
-             "or "
-             "nofile in /etc/security/limits.conf.";
+             "or nofile in /etc/security/limits.conf.";
     case ENFILE:
       return "The host has no more open files: end other programs, or raise fs.file-max.";
     default:

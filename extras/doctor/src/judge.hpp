@@ -61,8 +61,8 @@ struct NetworkFacts {
   std::vector<LinkRate> links = {};
   double ring_bytes_per_second = 0;        ///< of the slowest host, while each sends to the next
   double all_to_all_bytes_per_second = 0;  ///< of the slowest host, while each sends to all
-  std::vector<std::string> carriers =
-      {};  ///< by host: the interface that the messages left through; empty: unknown
+  /// The interface that the messages left through, by host; empty: unknown.
+  std::vector<std::string> carriers = {};
 };
 Findings judge_network(const NetworkFacts& network, const std::vector<RankFacts>& ranks);
 /// The interface that sent the most between two looks, if that is most of what was sent by MPI; else empty.

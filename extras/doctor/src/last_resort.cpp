@@ -56,8 +56,8 @@ LastResort::LastResort(seconds limit)
   event.sigev_signo = SIGALRM;
   event.sigev_value.sival_ptr = this;
   if (timer_create(CLOCK_MONOTONIC, &event, &timer_) != 0) throw IoError("the system gives no timer");
-  // From a line to the end: the line of a rank that began later still comes, and then the launcher ends the
-  // others.
+  // The time from a line to the end: the line of a rank that began later still comes, and then the launcher
+  // ends the others.
   constexpr seconds kOfFirst{2}, kOfOthers{4};
   const seconds start = limit - kOfOthers;
   line_ = fmt::format("{}: MPI_Init has not returned within {} s\n", who_, start.count());

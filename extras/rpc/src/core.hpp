@@ -112,7 +112,7 @@ struct Head {
   std::uint64_t id = 0;       ///< of a call and its answer; of a pass in `taken`
   std::string function = {};  ///< of call and create
   std::string what = {};      ///< Request::what
-  ObjectId target = {};       ///< whose method is called or value is fetched; of handles in hold, held, drop
+  ObjectId target = {};       ///< the object of the method or of the value; of handles in hold, held, drop
   ObjectId created = {};      ///< of create
   std::uint64_t fork = 0;     ///< distinguishes the times that a rank had handles of an object
   std::string payload = {};

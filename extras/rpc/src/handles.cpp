@@ -96,7 +96,7 @@ bool Core::is_entered(const Holding& holding) const {
 }
 
 void Core::taken(std::uint64_t pass) {
-  Objects::Pass done;  // whose handle ends without the lock
+  Objects::Pass done;  // its handle ends without the lock
   const std::lock_guard lock(mutex_);
   const auto found = objects_.passes.find(pass);
   if (found == objects_.passes.end()) return;

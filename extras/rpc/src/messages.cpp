@@ -161,7 +161,7 @@ TensorHead Core::load(int to, TensorPiece& piece, Message& message) {
 
 void Core::send(int to, Head head, Parcel parcel) {
   join_context(to, head, parcel);
-  std::map<PieceSender::Lane, PieceSender::Transfer> transfers;
+  std::map<PieceSender::Path, PieceSender::Transfer> transfers;
   std::map<std::uint32_t, NetworkSender::Transfer> network_transfers;  // by route
   {
     const std::lock_guard lock(mutex_);
@@ -177,7 +177,7 @@ void Core::send(int to, Head head, Parcel parcel) {
   }
   if (to == rank()) {
     if (is_request(head.kind) && logs_calls()) note_cargo(head.id, cargo_of(parcel));
-    // On the thread of the links as all arrivals, so that this thread holds no lock of the caller's.
+    // This runs on the thread of the links, as all arrivals, so that it holds no lock of the caller's.
     links_->post([this, id = head.id, moved_head = std::move(head), moved = std::move(parcel)]() mutable {
       try {
         dispatch(rank(), std::move(moved_head), std::move(moved));
@@ -220,12 +220,12 @@ void Core::send(int to, Head head, Parcel parcel) {
   links_->send(to, std::move(message));
   for (auto& [route, transfer] : network_transfers)
     channels_->network().to(to, route).send(std::move(transfer));
-  for (auto& [lane, transfer] : transfers)
-    links_->post([this, to_lane = lane, moved = std::move(transfer)]() mutable {
+  for (auto& [path, transfer] : transfers)
+    links_->post([this, to_path = path, moved = std::move(transfer)]() mutable {
       try {
-        pieces_->send(to_lane, std::move(moved));
+        pieces_->send(to_path, std::move(moved));
       } catch (const std::exception& error) {  // the call ends with its timeout
-        spdlog::warn("a tensor for {} cannot be sent: {}", describe(to_lane.peer), error.what());
+        spdlog::warn("a tensor for {} cannot be sent: {}", describe(to_path.peer), error.what());
       }
     });
 }

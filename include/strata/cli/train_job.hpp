@@ -28,8 +28,8 @@ class TrainJob {
   struct Setup {
     std::string caller;                    ///< "strata.train", in messages and records
     std::shared_ptr<comm::Backend> ranks;  ///< for this job only; it closes them, unless it fails
-    LogLevel terminal =
-        LogLevel::warn;           ///< lowest level of the log that is shown; train.log follows --log-level
+    /// Lowest level of the log that is shown; train.log follows --log-level.
+    LogLevel terminal = LogLevel::warn;
     bool plan_only = false;       ///< plans as strata-plan --json does
     std::optional<int> gpu = {};  ///< TopologyOptions::gpu
   };

@@ -47,10 +47,10 @@ class Backend {
   virtual void close() = 0;
 
   virtual void barrier() = 0;
-  /// At most 2^30 bytes, as everywhere below. Throws on all ranks if there is no such root.
+  /// Broadcasts at most 2^30 bytes, as everywhere below. Throws on all ranks if there is no such root.
   virtual void broadcast(void* data, Count bytes, int root) = 0;
   enum class Type : std::uint8_t { f32, f64, i64 };
-  /// In place; all ranks get the same bits.
+  /// Reduces in place; all ranks get the same bits.
   virtual void all_reduce(void* values, Count count, Type type, Communicator::Op op) = 0;
   /// Sends send[r] to every rank r; received[r] is what rank r sent to this one.
   virtual void exchange(std::span<const std::int64_t> send, std::span<std::int64_t> received) = 0;
@@ -108,7 +108,7 @@ std::shared_ptr<Backend> solo_backend(const Backend::Member& self);
 enum class Launcher : std::uint8_t {
   none,   ///< nothing that made other ranks
   mpi,    ///< mpirun, or srun with more than one task
-  torch,  ///< torchrun, or whoever set RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT for torch.distributed
+  torch,  ///< torchrun, or anything that sets RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT
 };
 /// Finds the launcher in the environment. torchrun's variables come before those of mpirun or srun, which may
 /// have started torchrun. Throws InputError if only some of the variables for torch.distributed are set.

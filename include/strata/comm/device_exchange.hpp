@@ -28,7 +28,7 @@ class DeviceExchange {
   using Incoming = Message<void>;
 
   /// Sends and receives some messages at once. Messages from one rank to another arrive in the order in which
-  /// both list them; those of 0 bytes are not sent. A rank without messages takes part all the same.
+  /// both list them; those of 0 bytes are not sent. A rank without messages takes part, too.
   virtual void exchange(std::span<const Outgoing> sends, std::span<const Incoming> receives,
                         const cuda::Stream& stream) = 0;
   /// values[i] = the largest values[i] of all ranks.

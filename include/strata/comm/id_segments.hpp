@@ -89,7 +89,7 @@ class IdSegments {
   };
   void answer(std::span<const Answer> answers, const cuda::Stream& stream);
 
-  /// Bytes that one round of `cap` ids sends; of the ids, and of answers of so many bytes each.
+  /// Bytes that one round of `cap` ids sends, for the ids and for answers of `bytes_per_id` bytes each.
   Count bytes_sent(Count bytes_per_id) const;
   Count bytes_received(Count bytes_per_id) const;
 

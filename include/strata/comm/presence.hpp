@@ -11,7 +11,8 @@ namespace strata::comm {
 /// The ranks that could be reached, and those that could not.
 struct Presence {
   bool complete = true;  ///< on every rank: rank 0 has received from all others, and this rank from rank 0
-  /// On rank 0: ranks that it received nothing from. On others: rank 0, if that has not answered.
+  /// Ranks without a word: on rank 0 those that it received nothing from, on others rank 0 if it has not
+  /// answered.
   std::vector<int> missing = {};
   std::vector<std::string> words = {};  ///< on rank 0, by rank: what each has sent; empty for the missing
 };

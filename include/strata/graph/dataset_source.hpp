@@ -39,7 +39,7 @@ struct DatasetSource {
   Ids ids = Ids::number;
   std::string separator = {};  ///< " ": any run of blanks; empty: found in the first line
   std::optional<Count> time_column = {};
-  /// With a time column: edges of another time are left out.
+  /// Bounds of the time column; edges of another time are left out.
   double since = -std::numeric_limits<double>::infinity(), until = std::numeric_limits<double>::infinity();
   std::optional<bool> header = {};  ///< whether a line names the columns; none: found in the first line
 

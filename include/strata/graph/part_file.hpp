@@ -34,7 +34,7 @@ struct Manifest {
   std::string build_id;  ///< the same in every part of one build
   PartitionBook book;
   Count num_edges = 0;
-  /// By number. Manifests of this version do not name them, and have one of each.
+  /// Names of types by number. Manifests of this version do not have them, and have one type of each.
   std::vector<std::string> node_types = {"node"};
   std::vector<EdgeType> edge_types = {{}};
   bool undirected = false;

@@ -64,8 +64,8 @@ StoredLists neighbors_of_symmetric(std::span<const Count> indptr, const std::int
 /// The size of an input as known before it is read; upper bounds where files do not state them.
 struct InputSize {
   Count nodes = 0;  ///< 0: not known
-  std::string nodes_from =
-      {};           ///< the file and field that state them, which may be wrong; empty: files have them
+  /// The file and field that state `nodes`, which may be wrong; empty: files have them.
+  std::string nodes_from = {};
   Count edges = 0;  ///< as listed
   int node_weight_kinds = 0;
   std::int64_t bytes_in_memory = 0;  ///< that reading holds even if edges go to scratch files

@@ -7,7 +7,7 @@
 #include "strata/util/types.hpp"
 
 /// Sums, maxima and attention over the edges of a bipartite graph, and their gradients, for layers that are
-/// written elsewhere: in Python, for instance.
+/// written elsewhere, for example in Python.
 ///
 /// Pointers are to memory of the stream's device, matrices are dense and row by row. Calls are asynchronous
 /// on the stream, allocate nothing and check nothing; on the CPU, they return when they are done, and use

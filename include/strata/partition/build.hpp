@@ -54,9 +54,9 @@ class PhaseClock {
 struct BuildReport {
   graph::PartitionRecord record;
   std::vector<Phase> phases;
-  /// If it is detailed: [part of the destination][part of the source], for at most kMostPartsBetween parts.
+  /// Edges by [part of the destination][part of the source] if detailed, for at most kMostPartsBetween parts.
   std::vector<Count> edges_between{};
-  /// If it is detailed: nodes without in-neighbors, then those with [2^i, 2^(i + 1)) for each i.
+  /// Nodes without in-neighbors, then those with [2^i, 2^(i + 1)) for each i, if detailed.
   std::vector<Count> degree_histogram{};
 
   static constexpr int kMostPartsBetween = 1024;

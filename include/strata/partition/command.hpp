@@ -15,7 +15,7 @@ struct CommandResult {
   std::string text;       ///< for a person; ends with a newline
   std::string json;       ///< the same for programs
   bool succeeded = true;  ///< false: `verify` found something wrong
-  /// If a page was asked for: its name. The caller has it drawn from the facts in facts_file(page).
+  /// Name of the page if one was asked for. The caller has it drawn from the facts in facts_file(page).
   std::filesystem::path page{};
 };
 

@@ -52,8 +52,8 @@ struct HopRule {
 struct HopEdges {
   void* seeds = nullptr;  ///< may be null: they are not written
   void* neighbors = nullptr;
-  bool and_seeds =
-      false;  ///< neighbors [num_edges + seeds]: behind those of each entry stands the entry itself
+  /// Whether neighbors are [num_edges + seeds]: behind those of each entry stands the entry itself.
+  bool and_seeds = false;
 };
 
 /// Chooses neighbors of every entry of a list of nodes, in which a node may occur several times. Without

@@ -78,8 +78,8 @@ struct TrainConfig {
   std::int64_t gpu_memory_bytes = 0;  ///< per GPU, for the graph; 0: what is free minus what training needs
   std::string placement = "auto";     ///< of the graph in memory; see plan::parse_placement
   tensor::HostPath host_gather = tensor::HostPath::automatic;  ///< how GPUs read rows in host memory
-  batches::Transport exchange =
-      batches::Transport::automatic;  ///< how neighbors and feature rows travel between machines
+  /// How neighbors and feature rows travel between machines.
+  batches::Transport exchange = batches::Transport::automatic;
   RowPrecision row_exchange_precision = RowPrecision::f32;
   /// Whether every machine keeps the whole structure.
   plan::Replication replicate_graph = plan::Replication::automatic;

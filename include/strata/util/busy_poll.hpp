@@ -13,7 +13,7 @@ bool busy_poll(std::chrono::nanoseconds time, Done&& done) {
   if (time.count() <= 0) return false;
   const auto deadline = std::chrono::steady_clock::now() + time;
   do {
-    std::this_thread::yield();  // to whoever works on what is expected, if cores are few
+    std::this_thread::yield();  // to the thread that works on what is expected, if cores are few
     if (done()) return true;
   } while (std::chrono::steady_clock::now() < deadline);
   return false;

@@ -27,7 +27,7 @@ inline constexpr std::array<EnumName<Enum>, 0> enum_names{};
 template <typename Enum>
 concept NamedEnum = std::is_enum_v<Enum> &&(enum_names<Enum>.size() > 0);
 
-/// Empty for a value that has no name.
+/// The name of a value; empty if it has none.
 template <NamedEnum Enum>
 constexpr std::string_view enum_name(Enum value) {
   for (const auto& entry : enum_names<Enum>)

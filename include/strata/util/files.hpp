@@ -30,7 +30,7 @@ void remove_temporaries_of(const std::filesystem::path& path);
 /// unpredictable, so that no file or link of somebody else is opened. Throws IoError.
 std::filesystem::path make_temporary_beside(const std::filesystem::path& path);
 
-/// The folder that a file or directory lies in, with or without a trailing slash; "." for a mere name.
+/// The folder that a file or directory lies in, with or without a trailing slash; "." for only a name.
 std::filesystem::path folder_of(const std::filesystem::path& path);
 
 /// Whether a file could be written at `path`. Changes nothing that is there.

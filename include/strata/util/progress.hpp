@@ -37,8 +37,8 @@ struct BarState {
   std::int64_t done = 0, total = 0;
 };
 
-/// For programs that draw bars in their own way, in a notebook for instance: while one lives, new bars of
-/// this process and announce() write nothing.
+/// Passes bars to programs that draw them in their own way, for example in a notebook: while one lives, new
+/// bars of this process and announce() write nothing.
 class BarWatch {
  public:
   BarWatch();

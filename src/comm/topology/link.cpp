@@ -33,7 +33,7 @@ double median_seconds(const Communicator& ranks, int times, Work&& work) {
   return median;
 }
 
-/// By rank, the bytes of one message to each rank that this rank asks, or that asks it.
+/// The bytes, by rank, of one message to each rank that this rank asks, or that asks it.
 struct Messages {
   std::vector<Count> send, receive;
 };

@@ -13,7 +13,7 @@
 namespace strata::comm {
 namespace {
 
-/// For each key, how many of a host's ranks and of its machines may use it.
+/// Numbers of a host's ranks and of its machines that may use each key.
 template <typename Key>
 class Users {
  public:

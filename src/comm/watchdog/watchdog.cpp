@@ -23,8 +23,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::size_t kMostNamed =
-    8;  // a report of a thousand waiting ranks hides the one that they wait for
+// A report of a thousand waiting ranks hides the one that they wait for.
+constexpr std::size_t kMostNamed = 8;
 
 /// Time is counted in ticks of the watching thread. So a run that was suspended as a whole (Ctrl-Z, a
 /// laptop's sleep) goes on, because no thread counted meanwhile.

@@ -103,8 +103,7 @@ void warn_of_probable_mistakes(const Graph& graph, const std::string& origin) {
   if (looks_one_hot(graph))
     spdlog::warn(
         "{}: every node has exactly one of the {} classes of its row of labels. They are taken as a task "
-        "with "
-        "several classes per node (--loss bce); for one class per node write labels.argmax(axis=1)",
+        "with several classes per node (--loss bce); for one class per node write labels.argmax(axis=1)",
         origin, graph.num_classes);
   if (graph.splits.train.empty()) return;
   if (graph.splits.valid.empty())

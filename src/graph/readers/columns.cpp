@@ -46,8 +46,7 @@ void read_set(std::int32_t* words, Count row, Count cols, const std::string& ori
       throw InputError(
           fmt::format("{}: {} in row {}, column {} of the labels is neither 0 nor 1", origin, value, row, c),
           "A matrix of labels says 1 where a node has the class of the column. A table of one column has a "
-          "class "
-          "per node; one with a column of ids begins with a line of names: id,label.");
+          "class per node; one with a column of ids begins with a line of names: id,label.");
   }
   if (missing == 0) return;
   if (missing < cols)

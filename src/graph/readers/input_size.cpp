@@ -73,7 +73,7 @@ void add_features(const fs::path& file, InputSize& size) {
   if (fs::exists(file)) add_features(read_npy(file), size);
 }
 
-/// In a file of text, a number and what separates it from the next take two bytes at least.
+/// The least size of a number in a text file, with its separator.
 constexpr Count kLeastTextBytes = 2;
 
 /// Labels become 32 bits each, or bits where there is a column per class.

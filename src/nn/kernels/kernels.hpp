@@ -39,8 +39,8 @@ struct SparseSumOf {
   const float* self_scale = nullptr;  ///< [num_self]
   Count num_self = 0;                 ///< rows from this one on have no self part
   bool skips_loops = false;           ///< leaves out edges from a node to itself: indices[e] == row
-  bool beside =
-      false;           ///< self parts, which all rows have, follow the sums, unscaled, instead of being added
+  /// Whether self parts, which all rows have, follow the sums, unscaled, instead of being added.
+  bool beside = false;
   Out* out = nullptr;  ///< [rows, cols], or [rows, 2 * cols] if `beside`
 
   STRATA_HOST_DEVICE const In* in_row(Count i) const { return in + i * pitch(); }

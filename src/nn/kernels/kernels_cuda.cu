@@ -12,23 +12,23 @@ namespace {
 constexpr int kBlockThreads = 256;
 constexpr int kEdgesInFlight = 4;  // rows that a thread requests before it adds the first one
 
-/// Width consecutive columns of a row in registers.
+/// A part of a row in registers: Width consecutive columns.
 template <int Width>
-struct Lane {
+struct RowPart {
   float value[Width];
 
-  static __device__ Lane zeros() {
-    Lane lane;
-    for (int i = 0; i < Width; ++i) lane.value[i] = 0.0f;
-    return lane;
+  static __device__ RowPart zeros() {
+    RowPart part;
+    for (int i = 0; i < Width; ++i) part.value[i] = 0.0f;
+    return part;
   }
   template <typename T>
-  static __device__ Lane load(const T* address) {
+  static __device__ RowPart load(const T* address) {
     const auto packed = Pack<T, Width>::load_constant(address);
-    Lane lane;
+    RowPart part;
 #pragma unroll
-    for (int i = 0; i < Width; ++i) lane.value[i] = to_f32(packed.value[i]);
-    return lane;
+    for (int i = 0; i < Width; ++i) part.value[i] = to_f32(packed.value[i]);
+    return part;
   }
   template <typename T>
   __device__ void store(T* address) const {
@@ -37,7 +37,7 @@ struct Lane {
     for (int i = 0; i < Width; ++i) packed.value[i] = from_f32<T>(value[i]);
     packed.store(address);
   }
-  __device__ void add(const Lane& other, float scale) {
+  __device__ void add(const RowPart& other, float scale) {
     for (int i = 0; i < Width; ++i) value[i] += scale * other.value[i];
   }
   __device__ void multiply(float scale) {
@@ -60,33 +60,33 @@ __global__ void __launch_bounds__(kBlockThreads) sparse_sum_kernel(SparseSumOf<I
   const Count column = ((item % chunks) * Lanes + thread % Lanes) * Width;
   if (row >= sum.rows || column >= sum.cols) return;
 
-  Lane<Width> total = Lane<Width>::zeros();
+  RowPart<Width> total = RowPart<Width>::zeros();
   const Count end = __ldg(sum.indptr + row + 1);
   Count e = __ldg(sum.indptr + row);
   for (; e + kEdgesInFlight <= end; e += kEdgesInFlight) {
-    Lane<Width> lanes[kEdgesInFlight];
+    RowPart<Width> parts[kEdgesInFlight];
     float scales[kEdgesInFlight];
     bool counts[kEdgesInFlight];
 #pragma unroll
     for (int i = 0; i < kEdgesInFlight; ++i) {
       const Count source = __ldg(sum.indices + e + i);
-      lanes[i] = Lane<Width>::load(sum.in_row(source) + column);
+      parts[i] = RowPart<Width>::load(sum.in_row(source) + column);
       scales[i] = scale_of(sum.col_scale, source) * scale_of(sum.edge_scale, e + i);
       counts[i] = !sum.skips_loops || source != row;
     }
 #pragma unroll
     for (int i = 0; i < kEdgesInFlight; ++i)
-      if (counts[i]) total.add(lanes[i], scales[i]);
+      if (counts[i]) total.add(parts[i], scales[i]);
   }
   for (; e < end; ++e) {
     const Count source = __ldg(sum.indices + e);
     if (sum.skips_loops && source == row) continue;
-    total.add(Lane<Width>::load(sum.in_row(source) + column),
+    total.add(RowPart<Width>::load(sum.in_row(source) + column),
               scale_of(sum.col_scale, source) * scale_of(sum.edge_scale, e));
   }
   total.multiply(scale_of(sum.row_scale, row));
   if (row < sum.num_self) {
-    const auto own = Lane<Width>::load(sum.self_row(row) + column);
+    const auto own = RowPart<Width>::load(sum.self_row(row) + column);
     if (sum.beside)
       own.store(sum.out_row(row) + sum.cols + column);
     else
@@ -230,8 +230,8 @@ __global__ void __launch_bounds__(kBlockThreads) dropout_kernel(Dropout d, Count
 
 Count groups_of(Count cols) { return (cols + kColumnsPerWords - 1) / kColumnsPerWords; }
 
-constexpr Count kElementwiseBlocks =
-    4096;  // enough for several waves on any GPU; a thread strides over the rest
+// These blocks are enough for several waves on any GPU; a thread strides over the rest.
+constexpr Count kElementwiseBlocks = 4096;
 
 template <typename T>
 void launch_activate(const ActivationOf<T>& activation, cudaStream_t stream) {

@@ -8,7 +8,7 @@ namespace strata::nn {
 namespace {
 
 constexpr int kBlockThreads = 256;
-static_assert(kNormPieces == kBlockThreads, "the last block takes a piece a thread");
+static_assert(kNormPieces == kBlockThreads, "the last block takes one piece per thread");
 
 /// The sum over a block, in a tree whose shape never changes; valid in thread 0.
 __device__ double sum_of_block(double value) {

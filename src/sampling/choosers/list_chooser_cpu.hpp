@@ -105,7 +105,7 @@ class ListChooser final : public PickChooser<Id> {
   ThreadPool& pool_;
 };
 
-/// For rules without settings.
+/// Settings of rules without settings.
 struct NoSettings {};
 
 /// The key of a node's random choices.

@@ -227,7 +227,7 @@ struct DeviceGiants {
 /// Memory of DeviceGiants; an owner.
 class GiantList {
  public:
-  /// Has room for every giant of the view once. Waits for the device.
+  /// Makes room for every giant of the view once. Waits for the device.
   explicit GiantList(const store::GraphView& view);
 
   /// The most segments that a query can have.

@@ -12,8 +12,8 @@ constexpr int kChunkWords = kWarp;            // one word per lane
 constexpr int kInFlight = 4;                  // chunks that a warp reads at once
 constexpr Count kManyNodes = Count{1} << 24;  // fewer are numbered in one pass
 constexpr Count kMostTiles = 8192;        // because every block adds up the sums of all tiles before its own
-constexpr Count kShort = Count{1} << 31;  // 32 bits can count so many entries, plus a grid's stride
-constexpr int kDenseWord = 12;            // with so many bits, lanes share a word instead of taking one each
+constexpr Count kShort = Count{1} << 31;  // 32 bits can count this many entries, plus a grid's stride
+constexpr int kDenseWord = 12;  // with this many bits, lanes share a word instead of taking one each
 
 using Atomic = unsigned long long;
 

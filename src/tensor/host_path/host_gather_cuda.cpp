@@ -332,8 +332,7 @@ void HostGather::State::report(bool sorted) const {
   constexpr double kMillion = 1e6, kGiga = 1e9;
   spdlog::info(
       "host rows of {} bytes, {} ids: {} threads take {:.0f} % ({:.1f} million rows/s), zero copy the rest "
-      "({:.1f} million "
-      "rows/s); together {:.1f} GB/s, the best of the shares tried",
+      "({:.1f} million rows/s); together {:.1f} GB/s, the best of the shares tried",
       row_bytes, sorted ? "sorted" : "random", threads, 100 * best.share, best.threads.rate() / kMillion,
       best.kernel.rate() / kMillion, best.rate() * static_cast<double>(row_bytes) / kGiga);
 }

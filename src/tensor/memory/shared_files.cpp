@@ -42,7 +42,7 @@ bool is_shared_name(std::string_view name) {
          name.find_first_not_of("0123456789abcdef", dash + 1) == name.npos;
 }
 
-/// The maker of a file, in whatever container it runs, holds this lock while the file has a name.
+/// Takes the lock that the maker of a file holds, in any container, while the file has a name.
 bool lock(const FileDescriptor& file) { return ::flock(file.get(), LOCK_EX | LOCK_NB) == 0; }
 
 bool is_own_and_empty(const FileDescriptor& file) {
@@ -134,7 +134,7 @@ SeenFile describe(const FileDescriptor& file) {
   return seen;
 }
 
-/// In another PID namespace the path may lead to a file of another process, or to none.
+/// Opens the seen file; in another PID namespace its path may lead to another file, or to none.
 FileDescriptor open_seen(const SeenFile& seen) {
   if (seen.path[0] == 0) return FileDescriptor();
   FileDescriptor file(::open(seen.path.data(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));

@@ -13,8 +13,8 @@ namespace strata::train {
 /// time say whether it still runs. An owner on another host, in another container or before a restart renews
 /// the lock's time of modification; it counts as gone when it has been silent for `patience`.
 ///
-/// Contenders take turns: whoever creates `strata.lock.new`, which is atomic on NFS, too, looks at the lock
-/// and renames its claim to it, or gives up. The claim of a process that is gone is removed.
+/// Contenders take turns: the one that creates `strata.lock.new`, which is atomic on NFS, too, looks at the
+/// lock and renames its claim to it, or gives up. The claim of a process that is gone is removed.
 class OutputLock {
  public:
   struct Options {

@@ -9,7 +9,7 @@
 
 namespace strata::train {
 
-/// By layer, the nodes whose output exact evaluation computes. A null set stands for all nodes.
+/// The nodes, by layer, that exact evaluation computes outputs of. A null set stands for all nodes.
 using NeededNodes = std::vector<std::unique_ptr<const NodeSet>>;
 
 /// The nodes to score need the last layer's output. A layer's output for some nodes needs the output of the

@@ -323,8 +323,7 @@ std::string short_count(double count) {
 std::string stages_line(const EpochReport& e) {
   return fmt::format(
       "  epoch {}: train accuracy {:.4f}; sample {}, gather {}; compute {}, wait for batches {}, sum over "
-      "ranks "
-      "{}{}",
+      "ranks {}{}",
       e.epoch, e.train_accuracy, format_seconds(e.stages.sample), format_seconds(e.stages.gather),
       format_seconds(e.compute_seconds()), format_seconds(e.stages.wait), format_seconds(e.sum_seconds),
       gathered_text(e));

@@ -18,15 +18,14 @@ struct ClassCounts {
   static constexpr Count kMostInMatrix = 100;
 };
 
-/// The counts as ScoreBoard::details() gives them; empty for so many classes that nobody reads them one by
-/// one.
+/// The counts as ScoreBoard::details() returns them; empty if there are too many classes to read one by one.
 std::string details_of(const ClassCounts& classes);
 
 /// The data that a ClassScoreBoard keeps.
 struct ClassScoreOptions {
   Count num_classes = 0;
   bool multi_label = false;
-  /// With several labels per node: whether to keep every score of every class, 4 bytes each, for "roc_auc".
+  /// Whether to keep every score of every class, 4 bytes each, for "roc_auc" with several labels per node.
   /// With two classes, one score per node is always kept.
   bool roc_auc = true;
 };

@@ -24,7 +24,7 @@ class Trial {
     /// Makes the medians the same on all ranks; called once, by add(). Empty: one rank.
     std::function<void(std::vector<double>&)> agree = {};
   };
-  /// For Options::agree: takes the median of the slowest rank for each setting. The returned function is
+  /// A function for Options::agree that takes the median of the slowest rank for each setting. It is
   /// collective.
   static std::function<void(std::vector<double>&)> slowest_of(const comm::Communicator& ranks);
 

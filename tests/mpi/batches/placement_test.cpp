@@ -154,7 +154,7 @@ TEST(Plan, IsTheSameOnAllRanks) {
       EXPECT_GT(paths[i].rates.host, 0);
       EXPECT_EQ(paths[i].rates.peer, 0);
       const tensor::PathRates& rates = paths[i].rates;
-      measured.push_back({lengths[i], {rates.local, rates.local / 3, rates.host / 20}});
+      measured.push_back({lengths[i], {rates.local, rates.local / 3, rates.local / 20}});
     }
     const plan::BatchAccesses accesses =
         plan::expect_accesses(heat_of(run.machine, structure, 20000), {.seeds = 30, .fanouts = {10, -1}});

@@ -26,8 +26,7 @@ TEST(MemoryError, OfAGpuSaysWhatWasWantedAndWhatToLower) {
   const c10::OutOfMemoryError error(
       {__func__, __FILE__, __LINE__},
       "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 139.72 GiB of which "
-      "1.25 GiB "
-      "is free. Including non-PyTorch memory, this process has 1 GiB in use. See documentation.");
+      "1.25 GiB is free. Including non-PyTorch memory, this process has 1 GiB in use. See documentation.");
   test::expect_error<OutOfMemory>([&] { explain(error); }, {"Tried to allocate 2.00 GiB", "1.25 GiB is free.",
                                                             "--batch-size", "--gpu-memory"});
   try {

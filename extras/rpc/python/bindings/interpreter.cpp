@@ -37,7 +37,7 @@ void leave() {
 class ThreadState {
  public:
   ThreadState() : held_(PyGILState_Ensure()), state_(PyEval_SaveThread()) {}
-  /// After the end of the interpreter, which has freed it, not at all.
+  /// Frees the state, except after the end of the interpreter, which has freed it.
   ~ThreadState() {
     if (!enter()) return;
     PyEval_RestoreThread(state_);
@@ -52,7 +52,7 @@ class ThreadState {
   PyThreadState* const state_;
 };
 
-/// Until this thread ends, if it is none of Python's.
+/// Keeps a thread state until this thread ends, if it is none of Python's.
 void keep_thread_state() {
   thread_local std::optional<ThreadState> state;
   if (!state && PyGILState_GetThisThreadState() == nullptr) state.emplace();

@@ -40,7 +40,7 @@ PythonValue run(const Pickle& call) {
   return in_python([&] { return PythonValue((*run_here)(unpickled(call))); });
 }
 
-/// For callers on other ranks.
+/// Translates an exception for callers on other ranks.
 void translate(const std::exception_ptr& thrown) {
   try {
     std::rethrow_exception(thrown);
@@ -257,7 +257,7 @@ void set_device_map(rpc::Options& options, const std::string& peer,
 }
 
 void bind_options(nb::module_& module) {
-  nb::class_<rpc::Options>(module, "Options", "Of an agent; see rpc/agent.hpp.")
+  nb::class_<rpc::Options>(module, "Options", "Options of an agent; see rpc/agent.hpp.")
       .def(nb::init<>())
       .def_rw("threads", &rpc::Options::threads)
       .def_rw("landing_bytes", &rpc::Options::landing_bytes)
@@ -272,7 +272,7 @@ void bind_options(nb::module_& module) {
       .def("set_device_map", &set_device_map, "peer"_a, "pairs"_a);
 }
 
-/// By channel: messages and bytes that were sent, messages and bytes that were received.
+/// Traffic by channel: messages and bytes that were sent, messages and bytes that were received.
 std::map<std::string, std::array<std::uint64_t, 4>> traffic_of(const Session& session) {
   std::map<std::string, std::array<std::uint64_t, 4>> traffic;
   for (const rpc::Traffic& each : session.agent().traffic())
@@ -316,7 +316,7 @@ void bind_session(nb::module_& module) {
           },
           "Objects kept for others, calls under way, autograd contexts.")
       .def("traffic", &traffic_of,
-           "By channel: messages and bytes that were sent, messages and bytes that were received.")
+           "Traffic by channel: messages and bytes that were sent, messages and bytes that were received.")
       .def("signal", &Session::signal, NoGil())
       .def("shutdown", &Session::shutdown, "drop_handles"_a,
            "Collective; drop_handles() is called when no call is under way anywhere.")
@@ -325,13 +325,14 @@ void bind_session(nb::module_& module) {
 }
 
 void bind_results(nb::module_& module) {
-  nb::class_<Result>(module, "Result", "What a call will return.")
+  nb::class_<Result>(module, "Result", "The future result of a call.")
       .def(
           "wait_for", [](const Result& result, int time) { return result.wait_for(milliseconds(time)); },
           "milliseconds"_a, NoGil(), "Whether it is there by then.")
       .def("is_done", &Result::is_done, NoGil())
-      .def("take", &take, "What the call returned or raised; once.")
-      .def("then", &then, "callback"_a, "What callback() will return, on a thread of the agent.");
+      .def("take", &take, "Returns or raises the result of the call; once.")
+      .def("then", &then, "callback"_a,
+           "Calls callback() on a thread of the agent; returns its future result.");
   nb::class_<Signal>(module, "Signal", "Lets a call wait; another one runs in its place meanwhile.")
       .def("set", &Signal::set, NoGil())
       .def("wait", &Signal::wait, NoGil());
@@ -354,7 +355,8 @@ void bind_autograd(nb::module_& module) {
   module.def(
       "note_device", [](const std::string& device) { rpc::detail::note_device(at::Device(device)); },
       "device"_a, "The device that the call of this thread works on, for errors.");
-  module.def("backward", &backward, "session"_a, "context"_a, "roots"_a, "Of a context that any rank began.");
+  module.def("backward", &backward, "session"_a, "context"_a, "roots"_a,
+             "Runs backward in a context that any rank began.");
   module.def("gradients", &gradients, "session"_a, "context"_a, "Leaves of this rank and their gradients.");
 }
 

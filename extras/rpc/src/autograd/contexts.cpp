@@ -57,7 +57,7 @@ bool Contexts::add_peer(const ContextId& id, int rank) {
 }
 
 std::set<int> Contexts::end(const ContextId& id) {
-  std::shared_ptr<ContextState> last;  // whose tensors are freed without the lock
+  std::shared_ptr<ContextState> last;  // its tensors are freed without the lock
   std::set<int> peers;
   const std::lock_guard lock(mutex_);
   ended_[id.creator].add(id.number);

@@ -33,7 +33,7 @@ struct ChannelFacts {
   std::uint64_t landing_bytes = 0;
   int machine = 0, machine_rank = 0;  ///< known once channels are open, as all below
   bool has_zone = false;
-  std::vector<int> gpu_peers = {};  ///< whose GPUs and its own reach each other
+  std::vector<int> gpu_peers = {};  ///< ranks with GPUs that reach its own and back
   template <typename Archive>
   void serialize(Archive& archive) {
     archive(cuda_ipc, shared_memory, nccl, tcp, landing_bytes, machine, machine_rank, has_zone, gpu_peers);
@@ -65,7 +65,7 @@ std::size_t least_landing_bytes(const std::vector<ChannelFacts>& all) {
 /// The zones of this rank's machine; null if they cannot be opened. Collective.
 ///
 /// They are not pinned: a user's copy from pinned memory to a GPU returns before it has read the tensor,
-/// whose room may be the sender's again by then.
+/// and the sender may have taken back its room by then.
 std::shared_ptr<SharedZones> open_zones(const comm::Communicator& communicator, const comm::Machine& machine,
                                         const std::vector<ChannelFacts>& all) {
   const std::size_t landing_bytes = least_landing_bytes(all);

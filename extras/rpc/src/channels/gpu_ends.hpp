@@ -133,7 +133,7 @@ class GpuReceiver : public std::enable_shared_from_this<GpuReceiver> {
   Device target() const { return target_; }
   /// A tensor's room. Throws CommError if there can be none.
   std::shared_ptr<LandedRoom> landed(const GpuPlace& place, std::size_t bytes);
-  /// Room for a tensor that comes in pieces, which copies may write to.
+  /// Memory for a tensor that comes in pieces, which copies may write to.
   at::Tensor room_for_pieces(at::IntArrayRef sizes, at::ScalarType dtype);
   void read_piece(std::uint32_t slot, const at::Tensor& tensor, std::size_t offset, std::size_t bytes);
   /// Makes the current stream wait for all pieces that were read so far, and a tensor of them for it.

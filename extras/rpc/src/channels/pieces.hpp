@@ -18,17 +18,17 @@ namespace strata::rpc {
 /// its slot, the next is copied into another. Used on the thread of the links only.
 class PieceSender {
  public:
-  /// A way of pieces: to a rank through host memory, or between two GPUs.
-  struct Lane {
+  /// A path of pieces: to a rank through host memory, or between two GPUs.
+  struct Path {
     int peer = 0;
     std::int64_t gpu_route = Piece::kOnHost;
-    auto operator<=>(const Lane&) const = default;
+    auto operator<=>(const Path&) const = default;
   };
   struct Part {
     at::Tensor values;                          ///< contiguous
     std::shared_ptr<const cuda::Event> made{};  ///< of values on a GPU: when they are there
   };
-  /// Tensors of a message that take the same lane.
+  /// Tensors of a message that take the same path.
   struct Transfer {
     std::uint64_t number = 0;
     std::map<std::uint32_t, Part> parts = {};  ///< by place in the message
@@ -38,10 +38,10 @@ class PieceSender {
 
   /// `announce` informs a peer that a piece lies in its slot.
   PieceSender(Channels& channels, Announce announce) : channels_(channels), announce_(std::move(announce)) {}
-  void send(const Lane& lane, Transfer transfer);
+  void send(const Path& path, Transfer transfer);
   void emptied(int peer, const Piece& piece);  ///< the peer has copied it, or will before its next wait
   void forget(int peer) {
-    std::erase_if(lanes_, [&](const auto& lane) { return lane.first.peer == peer; });
+    std::erase_if(paths_, [&](const auto& path) { return path.first.peer == peer; });
   }
 
  private:
@@ -49,12 +49,12 @@ class PieceSender {
     std::deque<Transfer> waiting;
     std::vector<std::uint32_t> free_slots;
   };
-  Sending& at(const Lane& lane);
-  void fill(const Lane& lane);
+  Sending& at(const Path& path);
+  void fill(const Path& path);
 
   Channels& channels_;
   const Announce announce_;
-  std::map<Lane, Sending> lanes_;
+  std::map<Path, Sending> paths_;
 };
 
 }  // namespace strata::rpc

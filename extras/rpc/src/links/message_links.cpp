@@ -303,7 +303,7 @@ struct MessageLinks::State {
       if (steady_clock::now() > awake_until)
         context.run_one();
       else if (context.poll() == 0)
-        std::this_thread::yield();  // to whoever works on what is expected, if cores are few
+        std::this_thread::yield();  // to the thread that works on what is expected, if cores are few
     }
   }
   /// Keeps polling for a while, because more may come soon.

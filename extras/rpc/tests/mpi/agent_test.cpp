@@ -432,7 +432,7 @@ TEST_F(AgentTest, FailsCallsOfAPeerThatEndsAtOnce) {
   } else if (world().rank() == 1) {
     while (scene().sleepers == 0) std::this_thread::yield();
     agent.shutdown(Agent::Ending::at_once);
-    while (scene().sleepers > 0) std::this_thread::sleep_for(10ms);  // whose thread outlasts its agent
+    while (scene().sleepers > 0) std::this_thread::sleep_for(10ms);  // its thread outlasts its agent
   }
   world().communicator().barrier();
 }

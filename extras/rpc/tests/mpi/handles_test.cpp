@@ -91,7 +91,7 @@ void keep(const Held& held) {
 }
 /// A handle of this rank's, which keeps it or not; nothing if it has none.
 std::vector<Held> pick(unsigned random) {
-  Held dropped;  // whose handle ends without the lock
+  Held dropped;  // its handle ends without the lock
   const std::lock_guard lock(scene().mutex);
   std::vector<Held>& bag = scene().bag;
   if (bag.empty()) return {};
@@ -197,7 +197,7 @@ std::vector<Held> kept_handles() {
   return scene().bag;
 }
 void drop_kept_handles() {
-  std::vector<Held> dropped;  // whose handles end without the lock
+  std::vector<Held> dropped;  // their handles end without the lock
   const std::lock_guard lock(scene().mutex);
   dropped.swap(scene().bag);
 }

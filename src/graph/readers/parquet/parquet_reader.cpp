@@ -180,8 +180,7 @@ class ParquetReader {
                             : std::string(node_roles_.id >= 0 ? "the ids of the nodes are integers"
                                                               : "no table of nodes has such ids")),
           "Ids that are not the numbers 0 to N - 1 are looked up in the column id of the table of nodes: "
-          "write "
-          "both with one type.");
+          "write both with one type.");
     }
   }
 

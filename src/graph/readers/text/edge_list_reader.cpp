@@ -77,8 +77,7 @@ class EdgeListReader : private EdgeTextReader {
     if (options_.direction == Direction::automatic && !comments_.undirected() && !graph.undirected)
       spdlog::warn(
           "{}: a list of edges does not say whether they have a direction: each is taken from its first node "
-          "to "
-          "its second. --direction undirected adds the other direction, --direction directed says so",
+          "to its second. --direction undirected adds the other direction, --direction directed says so",
           path_);
     return graph;
   }

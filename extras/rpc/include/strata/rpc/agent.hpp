@@ -113,7 +113,7 @@ namespace detail {
 std::shared_ptr<Answer> call(Core& core, Request request);
 std::shared_ptr<Holding> create(Core& core, Request request);
 Unpacking take(Answer& answer);
-/// For a call that waits for something else than another call: fails when the agent ends.
+/// Makes a promise for a call that waits for something else than another call; it fails when the agent ends.
 std::shared_ptr<Completion> promise(Core& core);
 std::shared_ptr<Completion> shared_completion(const std::shared_ptr<Answer>& answer);
 std::shared_ptr<void> local_value(Core& core, const Holding& holding, std::type_index type);

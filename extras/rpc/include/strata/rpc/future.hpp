@@ -24,7 +24,7 @@ class Completion {
   explicit Completion(std::weak_ptr<Workers> workers) : workers_(std::move(workers)) {}
   virtual ~Completion() = default;
 
-  /// Only the first of these has an effect. The caller keeps this until they return.
+  /// These set the outcome; only the first has an effect. The caller keeps this until they return.
   void succeed() { finish(nullptr); }
   void fail(std::exception_ptr error) { finish(std::move(error)); }
 

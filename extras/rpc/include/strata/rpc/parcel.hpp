@@ -67,14 +67,14 @@ struct TensorPiece {
   Device destination;
   bool requires_grad = false;
   at::Tensor source = {};  ///< on its sender, where gradients come back to; undefined without a context
-  std::shared_ptr<Room> room =
-      {};  ///< on its sender, if the values lie in memory of both; see Options::channels
-  std::optional<std::uint32_t> gpu_route =
-      {};                                  ///< on its sender: the way to the receiver's GPU, if it takes one
+  /// The room of values in memory of both; on its sender. See Options::channels.
+  std::shared_ptr<Room> room = {};
+  /// The way to the receiver's GPU, if it takes one; on its sender.
+  std::optional<std::uint32_t> gpu_route = {};
   std::shared_ptr<GpuRoom> gpu_room = {};  ///< there, with the values; null: they go in pieces
-  /// On its sender: the way to a GPU that only a network joins to this one, if it takes one.
+  /// The way to a GPU that only a network joins to this one, if it takes one; on its sender.
   std::optional<std::uint32_t> network_route = {};
-  /// On its sender, of values on a GPU that follow their message: when they are there.
+  /// The event after which values on a GPU that follow their message are there; on its sender.
   std::shared_ptr<const cuda::Event> made = {};
   /// Makes the receiver's current stream wait for values on a GPU.
   std::function<void(const at::Tensor& values)> wait = {};

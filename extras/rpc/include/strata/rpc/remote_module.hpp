@@ -168,7 +168,7 @@ class RemoteModule {
   void load(const std::string& path) const { module_.sync(&Hosted::load, path); }
 
   const Ref<Hosted>& handle() const { return module_; }
-  /// For pipeline(), if forward() maps a tensor to a tensor.
+  /// The stage for pipeline(), if forward() maps a tensor to a tensor.
   Stage stage() const {
     return [module = module_] { return module.remote(&Hosted::begin_stage); };
   }

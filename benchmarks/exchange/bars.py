@@ -209,7 +209,7 @@ def cases():
     clusters = Job(FACEBOOK, 1, 4, precision='f32', epochs=1)
     return [
         on_gpus('planted', 'planted, 2 machines of 2, partitioned, no caches', 1.30, two_of_two),
-        on_gpus('caches', 'the same, caches that the planner chooses', 1.20, dataclasses.replace(two_of_two, kept='caches', cache='auto')),
+        on_gpus('caches', 'the same, caches of a tenth of the free memory', 1.20, dataclasses.replace(two_of_two, kept='caches', cache='auto')),
         on_gpus('replicated', 'the same, structure replicated', 1.15, dataclasses.replace(two_of_two, kept='replicated')),
         on_gpus('four', 'planted, 4 machines of 1, partitioned', 1.40, Job('planted', 4, 1)),
         on_gpus('pair', 'planted, 2 machines of 1', 1.30, pair),

@@ -9,14 +9,13 @@ Count DensityLevels::total_count() const {
   return sum;
 }
 
-std::vector<KeepGroup> DensityLevels::groups(Keepable kind) const {
+std::vector<KeepGroup> DensityLevels::groups() const {
   std::vector<KeepGroup> groups;
   for (int level = kLevels - 1; level >= 0; --level) {
     if (count_of(level) == 0) continue;
-    groups.push_back({.kind = kind,
-                      .count = count_of(level),
+    groups.push_back({.count = count_of(level),
                       .bytes = bytes_of(level),
-                      .saved_seconds = middle(level) * static_cast<double>(bytes_of(level))});
+                      .saved = middle(level) * static_cast<double>(bytes_of(level))});
   }
   return groups;
 }

@@ -83,46 +83,30 @@ HeatCurve curve_of(Count rows, double accesses, const BatchProfile& profile) {
 
 double share_of(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
-/// As train::load_parts() does. A person's size is kept to; an automatic one is what pays of a tenth
-/// of the free memory.
+/// As batches::load_parts() does.
 void plan_cache(const RunShape& run, const graph::Manifest& manifest, const Cluster& cluster,
-                const BatchProfile& profile, const CacheRates& rates, const Largest& largest,
-                std::int64_t row_bytes, MemoryPlan& plan) {
+                const BatchProfile& profile, const Largest& largest, std::int64_t row_bytes,
+                MemoryPlan& plan) {
   if (cluster.machines == 1) return;
   const std::int64_t free = cluster.host_memory - plan.host_bytes();
-  const bool automatic = run.halo_cache_bytes == kAutomatic;
   const HaloBudget budget{.bytes = halo_bytes(run.halo_cache_bytes, free),
                           .lists = !plan.replicated && !run.train_edges_only,
                           .row_bytes = row_bytes,
                           .gpu_bytes = plan.gpu_budget_bytes,
                           .num_gpus = cluster.gpus};
-  const ExchangeCosts costs = exchange_costs(run, manifest, rates);
-  HaloOffer offer = offer_of({.run = run,
-                              .manifest = manifest,
-                              .profile = profile,
-                              .costs = costs,
-                              .others = static_cast<double>(manifest.book.num_nodes() - largest.nodes),
-                              .ranks = cluster.ranks_per_machine()});
-  if (cluster.has_gpus()) {
-    double visits = 0;
-    for (const BatchProfile::Hop& hop : profile.hops) visits += hop.nodes;
-    offer.own_groups = own_groups({.features = {curve_of(largest.nodes, profile.inputs, profile)},
-                                   .list_visits = {HeatCurve::flat(largest.edges, visits)}},
-                                  {.row_bytes = row_bytes,
-                                   .entry_bytes = id_bytes_of(manifest.book.num_nodes()),
-                                   .stripes = costs.striped ? cluster.gpus : 1},
-                                  costs);
-  }
-  HaloAmounts amounts;
-  if (automatic) {
-    HaloPlan what_pays = plan_what_pays(offer, budget, costs, [](std::span<double>) {});
-    amounts = what_pays.amounts;
-    plan.caches = std::move(what_pays.decisions);
-  } else {
-    amounts = fill_budget(offer, budget, costs);
-  }
-  plan.cached_rows = share_of(amounts.rows.answered, offer.rows);
-  plan.cached_lists = share_of(amounts.lists.answered, offer.visits);
+  const WireBytes wire = wire_bytes(run, manifest);
+  const HaloAmounts amounts =
+      fill_budget(offer_of({.run = run,
+                            .manifest = manifest,
+                            .profile = profile,
+                            .wire = wire,
+                            .others = static_cast<double>(manifest.book.num_nodes() - largest.nodes),
+                            .ranks = cluster.ranks_per_machine()}),
+                  budget, wire);
+  double visits = 0;
+  for (const BatchProfile::Hop& hop : profile.hops) visits += hop.remote_nodes;
+  plan.cached_rows = share_of(amounts.rows.answered, profile.remote_inputs);
+  plan.cached_lists = share_of(amounts.lists.answered, visits);
   const std::int64_t near =
       cluster.gpus *
       std::max<std::int64_t>(0, plan.gpu_budget_bytes - plan.gpu_graph_bytes - amounts.lists.bytes);
@@ -184,7 +168,7 @@ std::int64_t training_host_bytes(const RunShape& run, const graph::Manifest& man
 }
 
 MemoryPlan plan_memory(const RunShape& run, const graph::Manifest& manifest, const Cluster& cluster,
-                       const BatchProfile& profile, const CacheRates& rates) {
+                       const BatchProfile& profile) {
   const std::int64_t row_bytes = feature_row_bytes(manifest, run.feature_format);
   const Largest largest = largest_machine(manifest, cluster.machines, row_bytes);
   MemoryPlan plan;
@@ -203,7 +187,7 @@ MemoryPlan plan_memory(const RunShape& run, const graph::Manifest& manifest, con
   } else {
     plan.training_bytes = cluster.ranks * training_host_bytes(run, manifest, profile);
   }
-  plan_cache(run, manifest, cluster, profile, rates, largest, row_bytes, plan);
+  plan_cache(run, manifest, cluster, profile, largest, row_bytes, plan);
   plan.fits_host = plan.host_bytes() <= cluster.host_memory;
   return plan;
 }

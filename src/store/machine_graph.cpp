@@ -45,9 +45,6 @@ const NodeIndex* MachineGraph::exact_halo_rows() const {
 const NodeIndex* MachineGraph::halo_rows() const {
   return state_->halo_rows.size() > 0 ? &state_->halo_rows : nullptr;
 }
-const std::vector<plan::CacheDecision>& MachineGraph::cache_decisions() const {
-  return state_->cache_decisions;
-}
 const tensor::ChunkTensor& MachineGraph::features() const { return *state_->features; }
 FeatureArrival* MachineGraph::arrival() const { return state_->arrival.get(); }
 std::span<const std::int32_t> MachineGraph::labels() const { return state_->regions->labels.span(); }
@@ -97,7 +94,6 @@ void GraphState::place(const comm::Machine& machine, plan::GraphPlacement& place
     plan.push_back({"lists of the whole graph", "host", host_lists.num_local, whole->bytes(), {}});
   }
   presampled_batches = placement.presampled_batches;
-  cache_decisions = std::move(placement.cache_decisions);
 }
 
 void check_edge_weights(const graph::Manifest& manifest, const LoadOptions& options) {

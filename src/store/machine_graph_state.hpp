@@ -26,7 +26,6 @@ struct GraphState {
   std::optional<HaloRegions> halo;  ///< lists of other machines' nodes
   bool halo_rows_are_rounded = false;
   NodeIndex halo_rows;  ///< other machines' nodes whose rows follow this machine's
-  std::vector<plan::CacheDecision> cache_decisions;
   std::vector<plan::PlanRow> plan;
   std::vector<plan::HottestRows> hottest_rows;
   Count presampled_batches = 0;

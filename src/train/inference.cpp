@@ -70,7 +70,7 @@ class Inference {
         task_(make_node_classes(config)),
         context_(config, world, stop, *task_),
         weights_(TrainedWeights::read(request.run, config, context_.communicator())),
-        graph_(load_graph(context_, {.bytes = config.halo_cache_bytes}, GraphUse::inference)),
+        graph_(load_graph(context_, GraphUse::inference)),
         model_(make_model(context_, shape(), make)),
         evaluators_(context_, graph_, *model_) {
     context_.alive("loading the model");

@@ -82,7 +82,6 @@ void set_gpu_budget(const RunContext& context, Count num_nodes, Count feature_co
 /// What load_graph() is asked for.
 struct Loading {
   RunContext& context;
-  const RunCaches& caches;
   GraphUse use;
 };
 
@@ -99,9 +98,8 @@ store::LoadOptions load_options(const Loading& loading, Count num_nodes, Count f
       .batch = {.seeds = context.seeds_per_rank(), .fanouts = config.fanouts},
       .host_path = config.host_gather,
       .replication = config.replicate_graph,
-      .halo_bytes = loading.caches.bytes,
+      .halo_bytes = config.halo_cache_bytes,
       .halo_rows_in_bf16 = config.row_exchange_precision == RowPrecision::bf16,
-      .exchange_costs = loading.caches.costs,
       .late_features = config.start_early && loading.use == GraphUse::training};
   if (context.device.is_cuda()) set_gpu_budget(context, num_nodes, feature_cols, options);
   return options;
@@ -169,8 +167,8 @@ store::MachineGraph load_any(const Loading& loading) {
 
 }  // namespace
 
-store::MachineGraph load_graph(RunContext& context, const RunCaches& caches, GraphUse use) {
-  store::MachineGraph graph = load_any({context, caches, use});
+store::MachineGraph load_graph(RunContext& context, GraphUse use) {
+  store::MachineGraph graph = load_any({context, use});
   if (context.config.inductive && use == GraphUse::training) tell_train_edges(context, graph);
   return graph;
 }

@@ -2,7 +2,6 @@
 #pragma once
 #include <string>
 
-#include "run_caches.hpp"
 #include "run_context.hpp"
 #include "strata/store/machine_graph.hpp"
 
@@ -12,10 +11,9 @@ namespace strata::train {
 enum class GraphUse { training, inference };
 
 /// Loads or generates the graph of config.graph and places it for the run's batches. Refuses one that cannot
-/// be trained on before anything large is read. Of other machines' nodes it keeps what `caches` says.
+/// be trained on before anything large is read.
 /// Collective; throws as store::MachineGraph, and InputError.
-store::MachineGraph load_graph(RunContext& context, const RunCaches& caches,
-                               GraphUse use = GraphUse::training);
+store::MachineGraph load_graph(RunContext& context, GraphUse use = GraphUse::training);
 
 /// What tells the graph from others; see graph::read_graph_digest().
 std::string graph_digest(const TrainConfig& config);

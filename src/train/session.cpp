@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "load_graph.hpp"
-#include "run_caches.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/log.hpp"
 #include "tuning/device_mix.hpp"
@@ -67,10 +66,7 @@ std::unique_ptr<comm::AllReducer> make_reducer(const RunContext& context, batche
 }
 
 store::MachineGraph load(RunContext& context) {
-  store::MachineGraph graph = load_graph(context, plan_caches(context));
-  if (context.first_rank())
-    for (const plan::CacheDecision& decision : graph.cache_decisions())
-      spdlog::info("{}", plan::sentence(decision));
+  store::MachineGraph graph = load_graph(context);
   context.alive("preparing to train");
   return graph;
 }
@@ -103,7 +99,6 @@ RunFacts Session::facts() const {
           .plan = graph.plan(),
           .hottest_rows = graph.hottest_rows(),
           .presampled_batches = graph.presampled_batches(),
-          .cache_decisions = graph.cache_decisions(),
           .missing = missing,
           .num_parameters = learner.parameters.values().numel(),
           .global_batch = context.global_batch,

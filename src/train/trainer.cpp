@@ -96,7 +96,6 @@ class Run {
     if (context_.first_rank()) metrics_ = MetricsLog(path("metrics.jsonl").string(), config.resume);
     const RunFacts facts = session_.facts();
     metrics_.write(run_record(facts));
-    if (facts.topology.num_machines() > 1) metrics_.write(planner_record(facts));
     if (context_.first_rank())
       write_file_atomically(path("config.toml"), config_record(config, facts.origin));
   }

@@ -32,7 +32,7 @@ def dotted(record):
 class Metrics(e2e.Case):
     def test_follows_its_document(self):
         fields = documented_fields()
-        self.assertEqual(set(fields), {*KINDS, 'arrival', 'planner', 'exchange', 'traffic', 'traffic: a rank', 'traffic: a hop', 'ranks: a rank', 'sm_split', 'Scores'})
+        self.assertEqual(set(fields), {*KINDS, 'arrival', 'exchange', 'traffic', 'traffic: a rank', 'traffic: a hop', 'ranks: a rank', 'sm_split', 'Scores'})
         output, _ = self.train(SPEC.format(classes=3), *SMALL)
         for kind in KINDS:
             records = e2e.metrics(output, kind)
@@ -68,25 +68,12 @@ class Metrics(e2e.Case):
         records = e2e.metrics(output, 'exchange')
         self.assertEqual([dotted(record) for record in records], [documented_fields()['exchange'] | {'time'}])
 
-    def test_tells_what_the_planner_keeps(self):
+    def test_counts_what_is_kept(self):
         graph = self.build(SPEC.format(classes=3), 2)
-        for size in ('auto', '1MiB'):
+        for size in ('auto', '1MiB', '0'):
             output, _ = self.train(graph, *SMALL, '--ranks-per-machine', '1', '--replicate-graph', 'off', '--halo-cache', size, ranks=2)
-            planner, = e2e.metrics(output, 'planner')
             exchange, = e2e.metrics(output, 'exchange')
-            self.assertEqual(set(planner), documented_fields()['planner'] | {'time'})
-            chosen = {cache['of']: cache['chosen']['rows'] for cache in planner['caches']}
-            if size == 'auto':
-                self.assertEqual(planner['halo_cache'], 'auto')
-                self.assertEqual(set(chosen), {'feature rows', 'neighbor lists'})
-                for cache in planner['caches']:
-                    self.assertGreater(cache['asked'], 0)
-                    self.assertGreater(cache['find_seconds'], 0)
-                    self.assertLessEqual(cache['seconds'], cache['seconds_without'])
-                self.assertEqual(exchange['features']['cached'] > 0, chosen['feature rows'] > 0)
-            else:
-                self.assertEqual((planner['halo_cache'], planner['caches']), (1 << 20, []))
-                self.assertGreater(exchange['features']['cached'], 0)
+            self.assertEqual(exchange['features']['cached'] > 0, size != '0', size)
 
     def test_tells_what_each_rank_sent_in_each_epoch(self):
         graph = self.build(SPEC.format(classes=3), 2)

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "strata/plan/keep_plan.hpp"
+#include "strata/plan/halo_plan.hpp"
 #include "strata/util/types.hpp"
 
 namespace strata::plan {
@@ -16,9 +16,8 @@ class DensityLevels {
  public:
   static constexpr int kLevels = 1 << 12;
   /// The exponent of the density and four bits of its fraction.
-  static int of(double seconds_per_byte) {
-    return static_cast<int>(std::bit_cast<std::uint32_t>(static_cast<float>(seconds_per_byte)) >>
-                            kDroppedBits);
+  static int of(double saved_per_byte) {
+    return static_cast<int>(std::bit_cast<std::uint32_t>(static_cast<float>(saved_per_byte)) >> kDroppedBits);
   }
   /// The middle of a level; the lowest one has what saves nothing.
   static double middle(int level) {
@@ -34,7 +33,7 @@ class DensityLevels {
 
   Count total_count() const;
   /// One per level that has anything.
-  std::vector<KeepGroup> groups(Keepable kind) const;
+  std::vector<KeepGroup> groups() const;
 
   /// The best that take `bytes`: all of `level` and higher ones, and of the next lower one `rest` bytes.
   struct Cut {

@@ -32,8 +32,7 @@ struct GraphPlacement {
   RowLayout layout;                   ///< of the features
   std::vector<TensorDemand> demands;  ///< what the plan is for; empty without GPUs
   PlanLimits limits;
-  Count presampled_batches = 0;                     ///< that `demands` come from; 0: from the structure
-  std::vector<CacheDecision> cache_decisions = {};  ///< of what is kept of other machines' nodes
+  Count presampled_batches = 0;  ///< that `demands` come from; 0: from the structure
 
   /// Of feature rows of this shape, laid out as `layout` says.
   std::int64_t host_feature_bytes(const FeatureShape& shape) const;

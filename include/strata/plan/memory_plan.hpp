@@ -31,14 +31,11 @@ struct MemoryPlan {
   std::int64_t gpu_budget_bytes = 0;                         ///< per GPU, for the graph
   bool replicated = false;                                   ///< the structure of the whole graph
   double cached_lists = 0, cached_rows = 0;  ///< share of remote lists and rows that the cache answers
-  /// On several machines: of rows, then of lists; empty where a person gave the size, which is kept to.
-  std::vector<CacheDecision> caches;
-  MachinePlan placement;  ///< of features and structure; empty on CPUs
+  MachinePlan placement;                     ///< of features and structure; empty on CPUs
   bool fits_host = true, fits_gpu = true;
 };
 
-/// `rates` decide which caches pay.
 MemoryPlan plan_memory(const RunShape& run, const graph::Manifest& manifest, const Cluster& cluster,
-                       const BatchProfile& profile, const CacheRates& rates);
+                       const BatchProfile& profile);
 
 }  // namespace strata::plan

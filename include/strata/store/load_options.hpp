@@ -38,9 +38,6 @@ struct LoadOptions {
   /// Rows of them are rounded as batches::RowExchangeContext::in_bf16 rounds those that travel, so that
   /// numbers do not depend on what is kept. Compressed rows never are.
   bool halo_rows_in_bf16 = false;
-  /// With them, only what makes a batch faster is kept. Without, all of `halo_bytes` is used, and bytes on
-  /// the wire say what saves most.
-  std::optional<plan::ExchangeCosts> exchange_costs = {};
   /// OpenGraph::place() returns when the hottest feature rows are in place; MachineGraph::arrival() reads the
   /// others.
   bool late_features = false;

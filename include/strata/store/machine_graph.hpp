@@ -60,9 +60,6 @@ class MachineGraph {
   const NodeIndex* halo_rows() const;
   /// halo_rows(), or null if they are rounded (LoadOptions::halo_rows_in_bf16).
   const NodeIndex* exact_halo_rows() const;
-  /// What of other machines' nodes it pays to keep: rows, then lists; the same on all ranks of the run. Empty
-  /// where nothing was weighed, and on one machine.
-  const std::vector<plan::CacheDecision>& cache_decisions() const;
   /// [num_local, manifest().label_words()], as graph::Graph::labels; empty without labels.
   std::span<const std::int32_t> labels() const;
   /// Global ids of ALL training nodes of the graph, in the order of their original ids.

@@ -16,6 +16,8 @@
 #include "strata/comm/resources.hpp"
 #include "strata/plan/density_levels.hpp"
 #include "strata/plan/halo_heat.hpp"
+#include "strata/util/format.hpp"
+#include "strata/util/log.hpp"
 #include "strata/util/shares.hpp"
 
 namespace strata::batches {
@@ -53,13 +55,11 @@ Occurrences count_occurrences(const comm::Machine& machine, const store::GraphVi
   return occurrences;
 }
 
-/// Where costs are not known, a byte on the wire takes one second.
-plan::ExchangeCosts costs_of(const store::LoadOptions& options, const store::OpenGraph& graph) {
+plan::WireBytes wire_bytes(const store::OpenGraph& graph) {
   const auto id = static_cast<double>(graph.sizes().id_bytes());
-  return options.exchange_costs.value_or(
-      plan::ExchangeCosts{.row_seconds = sizeof(NodeId) + static_cast<double>(graph.features().row_bytes()),
-                          .list_seconds = id + sizeof(std::int32_t),
-                          .pick_seconds = id});
+  return {.row = sizeof(NodeId) + static_cast<double>(graph.features().row_bytes()),
+          .list = id + sizeof(std::int32_t),
+          .pick = id};
 }
 
 /// A row or list of another machine's node.
@@ -68,7 +68,7 @@ struct Candidate {
   Count degree;
   std::int64_t bytes;  ///< that it takes
   std::uint32_t occurrences;
-  int level;  ///< of the seconds per byte that it saves
+  int level;  ///< of the bytes on the link that a byte of it saves
   int heat;   ///< the power of two of how often it is read
 };
 
@@ -88,21 +88,15 @@ class Chooser {
         own_(share_of({0, nodes_.num_nodes}, machine_.rank(), machine_.size())),
         pool_(pool),
         occurrences_(count_occurrences(machine_, nodes_, pool_)),
-        costs_(costs_of(options, graph)),
+        wire_(wire_bytes(graph)),
         heat_(make_heat()) {
     add_to_levels();
-    own_groups_ = find_own_groups();
   }
 
-  /// Collective over the world with LoadOptions::exchange_costs.
-  plan::HaloPlan plan() const {
-    if (!options_.exchange_costs) return {.amounts = plan::fill_budget(offer(), budget_, costs_)};
-    return plan::plan_what_pays(offer(), budget_, costs_, [this](std::span<double> values) {
-      if (machine_.rank() > 0) std::ranges::fill(values, 0.0);
-      ranks_.world->all_reduce(values);
-      // To the last bit.
-      ranks_.world->broadcast(values.data(), static_cast<Count>(values.size_bytes()), 0);
-    });
+  plan::HaloAmounts amounts() const {
+    return plan::fill_budget(
+        {.mean_picks = mean_picks(), .row_groups = rows_.groups(), .list_groups = lists_.groups()}, budget_,
+        wire_);
   }
 
   /// Collective over the machine.
@@ -168,26 +162,24 @@ class Chooser {
             .degree = 0,
             .bytes = bytes,
             .occurrences = occurrences_.data()[node],
-            .level = plan::DensityLevels::of(reads * costs_.row_seconds / static_cast<double>(bytes)),
+            .level = plan::DensityLevels::of(reads * wire_.row / static_cast<double>(bytes)),
             .heat = reads > 0 ? std::ilogb(reads) : std::numeric_limits<int>::min()};
   }
 
-  double list_seconds(Count degree) const {
-    const Count read = costs_.whole_fanouts ? std::numeric_limits<int>::max() : degree;
-    return costs_.list_seconds + costs_.pick_seconds * heat_.picks(read, options_.batch.fanouts);
-  }
+  double picks(Count degree) const { return heat_.picks(degree, options_.batch.fanouts); }
 
   Candidate list_of(NodeId node, Count degree) const {
     const plan::RegionSizes& sizes = graph_.sizes();
     const double visits = heat_.visits(class_of(node), counts_ ? counts_->visits(node) : 0);
     const std::int64_t bytes =
         degree * sizes.edge_bytes() + plan::kept_list_overhead(sizes.id_bytes(), machine_.size());
-    return {.node = node,
-            .degree = degree,
-            .bytes = bytes,
-            .occurrences = occurrences_.data()[node],
-            .level = plan::DensityLevels::of(visits * list_seconds(degree) / static_cast<double>(bytes)),
-            .heat = 0};
+    return {
+        .node = node,
+        .degree = degree,
+        .bytes = bytes,
+        .occurrences = occurrences_.data()[node],
+        .level = plan::DensityLevels::of(visits * wire_.of_list(picks(degree)) / static_cast<double>(bytes)),
+        .heat = 0};
   }
 
   /// Calls visit(candidates of a piece of this rank's share) from all threads.
@@ -233,33 +225,8 @@ class Chooser {
     machine_.communicator().all_reduce(std::span(&degrees_, 1));
   }
 
-  /// Of a visit to a list of mean length.
-  double mean_picks() const {
-    const Count lists = std::max<Count>(1, lists_.total_count());
-    return costs_.pick_seconds > 0
-               ? (list_seconds(degrees_ / lists) - costs_.list_seconds) / costs_.pick_seconds
-               : 0;
-  }
-
-  plan::HaloOffer offer() const {
-    return {.rows = heat_.reads().rows,
-            .visits = heat_.reads().all_visits(),
-            .mean_picks = mean_picks(),
-            .row_groups = rows_.groups(plan::Keepable::other_rows),
-            .list_groups = lists_.groups(plan::Keepable::other_lists),
-            .own_groups = own_groups_};
-  }
-
-  /// What competes with the halo for the GPUs.
-  std::vector<plan::KeepGroup> find_own_groups() const {
-    if (!options_.exchange_costs || budget_.num_gpus == 0) return {};
-    const GraphHeat heat = heat_of_structure(machine_, graph_, options_.batch);
-    return plan::own_groups(heat.accesses,
-                            {.row_bytes = budget_.row_bytes,
-                             .entry_bytes = graph_.sizes().edge_bytes(),
-                             .stripes = costs_.striped ? budget_.num_gpus : 1},
-                            costs_);
-  }
+  /// Picks of a visit to a list of mean length.
+  double mean_picks() const { return picks(degrees_ / std::max<Count>(1, lists_.total_count())); }
 
   /// This rank's share of the best candidates that take `bytes`, ascending.
   std::vector<Candidate> take(const plan::DensityLevels& levels, std::int64_t bytes, bool lists) const {
@@ -347,12 +314,17 @@ class Chooser {
   const Range own_;  // of all nodes, this rank's share
   ThreadPool& pool_;
   const Occurrences occurrences_;
-  const plan::ExchangeCosts costs_;
+  const plan::WireBytes wire_;
   const plan::HaloHeat heat_;
   plan::DensityLevels rows_, lists_;
-  std::vector<plan::KeepGroup> own_groups_;
   std::int64_t degrees_ = 0;  // of all lists together
 };
+
+void log_choice(const plan::HaloAmounts& amounts) {
+  spdlog::info("{} feature rows and {} neighbor lists of other machines' nodes are kept, in {}",
+               format_count(amounts.rows.count), format_count(amounts.lists.count),
+               format_bytes(amounts.rows.bytes + amounts.lists.bytes));
+}
 
 }  // namespace
 
@@ -362,16 +334,17 @@ std::int64_t gpu_bytes_of_lists(const store::HaloNodes& nodes, const plan::Regio
   return lists * plan::kept_list_overhead(sizes.id_bytes(), 1) + edges * sizes.edge_bytes();
 }
 
-HaloChoice choose_halo(const comm::Ranks& ranks, const store::OpenGraph& graph,
-                       const store::LoadOptions& options, const plan::HaloBudget& budget,
-                       const ReadCounts* counts) {
+store::HaloNodes choose_halo(const comm::Ranks& ranks, const store::OpenGraph& graph,
+                             const store::LoadOptions& options, const plan::HaloBudget& budget,
+                             const ReadCounts* counts) {
   ThreadPool pool(comm::resources_of(*ranks.machine).cores);
   std::optional<Chooser> chooser;
   ranks.world->together([&] { chooser.emplace(ranks, graph, options, budget, counts, pool); });
-  plan::HaloPlan plan = chooser->plan();
-  HaloChoice choice{.nodes = {}, .decisions = std::move(plan.decisions)};
-  ranks.world->together([&] { choice.nodes = chooser->nodes(plan.amounts); });
-  return choice;
+  const plan::HaloAmounts amounts = chooser->amounts();
+  if (ranks.world->rank() == 0) log_choice(amounts);
+  store::HaloNodes nodes;
+  ranks.world->together([&] { nodes = chooser->nodes(amounts); });
+  return nodes;
 }
 
 }  // namespace strata::batches

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
-#include <vector>
 
 #include "placing/read_counts.hpp"
 #include "strata/batches/placed_graph.hpp"
@@ -14,21 +13,14 @@ namespace strata::batches {
 /// Bytes that a sampler takes of a GPU for a copy of these lists and their index.
 std::int64_t gpu_bytes_of_lists(const store::HaloNodes& nodes, const plan::RegionSizes& sizes);
 
-struct HaloChoice {
-  store::HaloNodes nodes;
-  /// Of rows, then of lists, on average over all machines; empty without LoadOptions::exchange_costs.
-  std::vector<plan::CacheDecision> decisions;
-};
-
-/// Ranks rows and lists of other machines' nodes together by the time that a byte of them saves, and takes
-/// what the budget holds; with LoadOptions::exchange_costs, nothing that does not pay. All machines keep
-/// rows, or none does, and so with lists. Of nodes that are equally hot and do not all fit, each rank's share
-/// is taken in ascending order. The result is the same on all ranks of a machine.
+/// Keeps those rows and lists of other machines' nodes that plan::fill_budget() says, the hottest first. Of
+/// nodes that are equally hot and do not all fit, each rank's share is taken in ascending order. The result
+/// is the same on all ranks of a machine; the first rank of all logs its machine's.
 ///
 /// `counts` of sampled batches; null: heat comes from the structure only. Collective over all ranks; throws
 /// on all ranks alike.
-HaloChoice choose_halo(const comm::Ranks& ranks, const store::OpenGraph& graph,
-                       const store::LoadOptions& options, const plan::HaloBudget& budget,
-                       const ReadCounts* counts);
+store::HaloNodes choose_halo(const comm::Ranks& ranks, const store::OpenGraph& graph,
+                             const store::LoadOptions& options, const plan::HaloBudget& budget,
+                             const ReadCounts* counts);
 
 }  // namespace strata::batches

@@ -121,15 +121,12 @@ Counts count_together(const comm::Ranks& ranks, const store::OpenGraph& graph, c
 struct HaloNeeds {
   bool halo = false, counts = false;
 };
-HaloNeeds halo_needs(const comm::Ranks& ranks, const store::OpenGraph& graph,
-                     const store::LoadOptions& options, const plan::HaloBudget& budget,
+HaloNeeds halo_needs(const comm::Ranks& ranks, const store::OpenGraph& graph, const plan::HaloBudget& budget,
                      const std::optional<FirstBatches>& batches) {
   if (!ranks.on_several_machines()) return {};
   const bool keeps = budget.bytes > 0,
-             asks_heat = keeps && (options.exchange_costs ||
-                                   !plan::holds_all(budget, graph.sizes(), graph.manifest().num_edges,
-                                                    ranks.machine->size()));
-  const bool counts = asks_heat && batches && batches->together;
+             all = plan::holds_all(budget, graph.sizes(), graph.manifest().num_edges, ranks.machine->size());
+  const bool counts = keeps && !all && batches && batches->together;
   std::array<std::int64_t, 2> needs{keeps, counts};
   ranks.world->all_reduce(std::span<std::int64_t>(needs), comm::Communicator::Op::max);
   return {.halo = needs[0] > 0, .counts = needs[1] > 0};
@@ -162,17 +159,15 @@ store::MachineGraph load_parts(const graph::PartsOrigin& origin, const comm::Ran
   const plan::HaloBudget budget = halo_budget(parts, ranks, options, before.free - least, gpus.each);
   store::OpenGraph graph = std::move(parts).read(plan::most_lists(budget, parts.sizes(), machine.size()));
 
-  const HaloNeeds needs = halo_needs(ranks, graph, options, budget, batches);
+  const HaloNeeds needs = halo_needs(ranks, graph, budget, batches);
   Counts counts;
   if (needs.counts) counts = count_together(ranks, graph, *batches);
   const ReadCounts* const counted = counts.own ? &*counts.own : nullptr;
   std::int64_t halo_gpu_bytes = 0;  // per GPU, of the halo's lists
-  std::vector<plan::CacheDecision> decisions;
   if (needs.halo) {
-    HaloChoice halo = choose_halo(ranks, graph, options, budget, counted);
-    decisions = std::move(halo.decisions);
-    halo_gpu_bytes = gpu_bytes_of_lists(halo.nodes, graph.sizes());
-    world.together([&] { graph.keep(std::move(halo.nodes)); });
+    store::HaloNodes nodes = choose_halo(ranks, graph, options, budget, counted);
+    halo_gpu_bytes = gpu_bytes_of_lists(nodes, graph.sizes());
+    world.together([&] { graph.keep(std::move(nodes)); });
   }
 
   const MemoryShare share = memory_share(ranks);
@@ -186,7 +181,6 @@ store::MachineGraph load_parts(const graph::PartsOrigin& origin, const comm::Ran
                         .counts = counted,
                         .served = counts.served ? &*counts.served : nullptr});
     if (counted != nullptr) placement.presampled_batches = counted->totals().batches;
-    placement.cache_decisions = std::move(decisions);
     counts = {};
     refuse_if_too_large({"its features", placement.host_feature_bytes(graph.features())}, share, ranks,
                         graph.manifest());

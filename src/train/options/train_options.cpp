@@ -236,7 +236,7 @@ void add_machine_options(OptionTable& table, TrainConfig& c) {
   table.add_as<options::BytesOrAuto>(
       "halo-cache", c.halo_cache_bytes,
       "Memory per machine for neighbor lists and feature rows of other machines' nodes, e.g. 8GiB; 0: none; "
-      "auto: up to a tenth of what is free, as far as it pays by measured rates. Results are the same");
+      "auto: a tenth of what is free. Results are the same");
   table.add(
       "watchdog", c.watchdog_seconds,
       "Seconds that a rank may make no progress, once the graph is loaded, before the run is aborted; 0: "

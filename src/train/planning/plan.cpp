@@ -215,11 +215,7 @@ StepPlan make_plan(const TrainConfig& config, const plan::Cluster& cluster) {
   const plan::RunShape run = run_shape(config, cluster.all_ranks());
   const comm::Topology topology = topology_of(cluster);
   batches::RouteRequest request = route_request(config);
-  const batches::Routes expected = batches::choose_routes(topology, request);
-  plan.memory =
-      plan::plan_memory(run, manifest, cluster, plan.profile,
-                        plan::estimated_cache_rates(cluster, expected.rows == batches::Transport::nccl,
-                                                    expected.neighbors == batches::Transport::nccl));
+  plan.memory = plan::plan_memory(run, manifest, cluster, plan.profile);
   request.replicated = plan.memory.replicated;
   plan.routes = batches::choose_routes(topology, request);
   const ExchangeLoads loads =

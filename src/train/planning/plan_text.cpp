@@ -102,14 +102,6 @@ std::string batch_text(const StepPlan& plan) {
   return table.str();
 }
 
-std::string cache_text(const TrainConfig& config, const StepPlan& plan) {
-  if (config.halo_cache_bytes != plan::kAutomatic) return {};
-  std::string text;
-  for (const plan::CacheDecision& decision : plan.memory.caches)
-    text += "cache   " + wrapped(plan::sentence(decision), 8, kColumns);
-  return text;
-}
-
 std::string step_text(const StepPlan& plan) {
   const plan::StepEstimate& e = plan.estimate;
   Table table({"a step", "seconds"});
@@ -135,8 +127,7 @@ std::string plan_text(const TrainConfig& config, const StepPlan& plan) {
   return fmt::format("graph   {}\nmodel   {} {}, hidden {}, {} seeds per step\n", config.graph.text(),
                      planned_model(config), fmt::join(config.fanouts, ","), config.hidden,
                      format_count(plan.global_batch)) +
-         cluster_text(plan) + memory_text(plan) + batch_text(plan) + cache_text(config, plan) +
-         step_text(plan);
+         cluster_text(plan) + memory_text(plan) + batch_text(plan) + step_text(plan);
 }
 
 json plan_record(const TrainConfig& config, const StepPlan& plan) {

@@ -130,29 +130,7 @@ json hottest_json(const std::vector<plan::HottestRows>& hottest) {
   return rows;
 }
 
-json cache_json(const plan::CacheDecision::Cache& cache) {
-  return {{"rows", cache.kept}, {"answered", number(cache.answered)}};
-}
-
 }  // namespace
-
-json planner_record(const RunFacts& facts) {
-  json caches = json::array();
-  for (const plan::CacheDecision& d : facts.cache_decisions) {
-    caches.push_back({{"of", d.what},
-                      {"asked", number(d.reads.rows)},
-                      {"ask_seconds", number(d.reads.ask_seconds)},
-                      {"find_seconds", number(d.reads.find_seconds)},
-                      {"largest", cache_json(d.largest)},
-                      {"chosen", cache_json(d.chosen)},
-                      {"seconds", number(d.seconds)},
-                      {"seconds_without", number(d.seconds_without)}});
-  }
-  const std::int64_t asked_for = facts.config.halo_cache_bytes;
-  return {{"type", "planner"},
-          {"halo_cache", asked_for == plan::kAutomatic ? json("auto") : json(asked_for)},
-          {"caches", caches}};
-}
 
 json run_record(const RunFacts& facts) {
   const auto& manifest = facts.manifest;

@@ -34,9 +34,8 @@ struct RunFacts {
   comm::Topology topology;
   graph::Manifest manifest;  ///< of the graph
   std::vector<plan::PlanRow> plan;
-  std::vector<plan::HottestRows> hottest_rows;            ///< MachineGraph::hottest_rows()
-  Count presampled_batches = 0;                           ///< that the plan was made from
-  std::vector<plan::CacheDecision> cache_decisions = {};  ///< MachineGraph::cache_decisions()
+  std::vector<plan::HottestRows> hottest_rows;  ///< MachineGraph::hottest_rows()
+  Count presampled_batches = 0;                 ///< that the plan was made from
   MissingTargets missing;
   Count num_parameters = 0;
   Count global_batch = 0;  ///< seeds per step, over all ranks
@@ -83,8 +82,6 @@ std::string banner(const RunFacts& facts);
 std::string fanouts_note(const std::vector<int>& fanouts);
 
 nlohmann::json run_record(const RunFacts& facts);
-/// What the planner decided to keep of other machines' nodes, and why.
-nlohmann::json planner_record(const RunFacts& facts);
 nlohmann::json first_step_record(double seconds, bool early);
 nlohmann::json arrival_record(const store::FeatureArrival::Report& report);
 nlohmann::json step_record(int epoch, Count step_in_epoch, double loss, double train_accuracy);

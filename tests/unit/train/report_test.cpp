@@ -240,29 +240,6 @@ TEST(RunRecord, TellsOfEachLinkThatWasMeasured) {
   EXPECT_EQ(run_record(facts).at("gpu_link"), json({{"round_seconds", 0.125}, {"bytes_per_second", 2e11}}));
 }
 
-TEST(PlannerRecord, TellsWhatIsKeptAndWhy) {
-  RunFacts facts = two_machines();
-  facts.config.halo_cache_bytes = plan::kAutomatic;
-  facts.cache_decisions = {{.what = "feature rows",
-                            .reads = {.rows = 1000, .ask_seconds = 0.5, .find_seconds = 0.25},
-                            .largest = {.kept = 50, .answered = 80},
-                            .chosen = {},
-                            .seconds = 500,
-                            .seconds_without = 500}};
-  EXPECT_EQ(planner_record(facts), json::parse(R"({
-    "type": "planner", "halo_cache": "auto",
-    "caches": [{"of": "feature rows", "asked": 1000.0, "ask_seconds": 0.5, "find_seconds": 0.25,
-                "largest": {"rows": 50, "answered": 80.0}, "chosen": {"rows": 0, "answered": 0.0},
-                "seconds": 500.0, "seconds_without": 500.0}]})"));
-}
-
-TEST(PlannerRecord, HasNoReasonsForASizeThatWasGiven) {
-  RunFacts facts = two_machines();
-  facts.config.halo_cache_bytes = 4096;
-  EXPECT_EQ(planner_record(facts),
-            json({{"type", "planner"}, {"halo_cache", 4096}, {"caches", json::array()}}));
-}
-
 TEST(StepRecord, HasNullForALossThatIsNotFinite) {
   EXPECT_EQ(step_record(1, 20, 0.5, 0.75), json::parse(R"({
     "type": "step", "epoch": 1, "step": 20, "loss": 0.5, "train_accuracy": 0.75})"));

@@ -69,7 +69,8 @@ TEST(OwnTask, TrainsARegression) {
   config.fanouts = {5, 5};
   config.hidden = 32;
   config.global_batch_size = 200;
-  config.epochs = 8;
+  config.epochs = 20;
+  config.dropout = 0;
   config.learning_rate = 0.01;
   config.topology.compute = comm::TopologyOptions::Compute::cpu;
   config.output = (test::common_folder("own_task") / "run").string();

@@ -130,6 +130,7 @@ AnyBlock = TypeVar("AnyBlock", bound=Block)
 def block_of(lists: Sequence[Any], nodes: torch.Tensor, kind: type[AnyBlock]) -> AnyBlock:
     """A block of a batch of _core, whose input nodes are given."""
     num_src, num_dst, *arrays = lists
-    indptr, indices, edge_ids, out_indptr, out_indices = (None if array is None else to_torch(array) for array in arrays)
-    transposed = None if out_indptr is None else (out_indptr, out_indices)
+    indptr, indices = (to_torch(array) for array in arrays[:2])
+    edge_ids, out_indptr, out_indices = (None if array is None else to_torch(array) for array in arrays[2:])
+    transposed = None if out_indptr is None or out_indices is None else (out_indptr, out_indices)
     return kind(None, indptr, indices, edge_ids, nodes, num_src, num_dst, transposed)

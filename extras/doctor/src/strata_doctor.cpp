@@ -51,11 +51,9 @@ Words parse(int argc, char** argv) {
   };
   app.add_flag("--quick", words.quick, "Measure for at most 10 s instead of 60 s")->disable_flag_override();
   add("--json", words.json, "FILE", "File for the findings and the measurements");
-  add("--graph", words.graph, "PARTS",
-      "Partition directory: check that all hosts see the same one, and how fast it is read");
-  add("--config", words.config, "FILE", "Configuration file of strata-train: report what the run would need");
-  add("--output", words.output, "DIR",
-      "Folder for the run: check that it has space (default: the current folder)");
+  add("--graph", words.graph, "PARTS", "Parts that all hosts should see alike and read fast");
+  add("--config", words.config, "FILE", "Configuration file of a run: what would it need?");
+  add("--output", words.output, "DIR", "Folder of the run, for its space (default: this folder)");
   app.set_version_flag("--version", "strata-doctor " + build_version());
   try {
     app.parse(argc, argv);

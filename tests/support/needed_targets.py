@@ -30,7 +30,8 @@ def commands_by_name(build):
     """From the files that CMake writes for ctest, which does not show the command of a test whose program is not built yet."""
     found = {}
     for folder, below, files in os.walk(build):
-        below[:] = [name for name in below if name != 'CMakeFiles']
+        # Below it, tests configure build trees of their own.
+        below[:] = [name for name in below if name != 'CMakeFiles' and not (pathlib.Path(folder) / name / 'CMakeCache.txt').exists()]
         if 'CTestTestfile.cmake' in files:
             found.update(re.findall(r'^add_test\(\[=\[(.*?)\]=\] (.*)\)$', (pathlib.Path(folder) / 'CTestTestfile.cmake').read_text(), re.MULTILINE))
     return found

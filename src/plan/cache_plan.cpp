@@ -51,18 +51,13 @@ std::int64_t sent_row_bytes(const RunShape& run, const graph::Manifest& manifest
 }
 
 WireBytes wire_bytes(const RunShape& run, const graph::Manifest& manifest) {
-  const auto id = static_cast<double>(id_bytes_of(manifest.book.num_nodes()));
-  return {.row = static_cast<double>(sizeof(NodeId)) + static_cast<double>(sent_row_bytes(run, manifest)),
-          .list = id + sizeof(std::int32_t),
-          .pick = id};
+  return wire_bytes(id_bytes_of(manifest.book.num_nodes()), sent_row_bytes(run, manifest));
 }
 
 HaloOffer offer_of(const ExpectedOffer& e) {
-  double visits = 0, picks = 0;
-  for (const BatchProfile::Hop& hop : e.profile.hops) {
-    visits += hop.remote_nodes;
-    picks += hop.remote_picks;
-  }
+  const double visits = e.profile.remote_visits();
+  double picks = 0;
+  for (const BatchProfile::Hop& hop : e.profile.hops) picks += hop.remote_picks;
   const double mean_picks = picks / std::max(1.0, visits);
   const auto row_bytes =
       static_cast<double>(kept_row_bytes(feature_row_bytes(e.manifest, e.run.feature_format), e.ranks));

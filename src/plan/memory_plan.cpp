@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "strata/graph/manifest_file.hpp"
+#include "strata/plan/cache_plan.hpp"
 #include "strata/plan/graph_shape.hpp"
 #include "strata/plan/memory.hpp"
 #include "strata/plan/model_work.hpp"
@@ -103,10 +104,8 @@ void plan_cache(const RunShape& run, const graph::Manifest& manifest, const Clus
                             .others = static_cast<double>(manifest.book.num_nodes() - largest.nodes),
                             .ranks = cluster.ranks_per_machine()}),
                   budget, wire);
-  double visits = 0;
-  for (const BatchProfile::Hop& hop : profile.hops) visits += hop.remote_nodes;
   plan.cached_rows = share_of(amounts.rows.answered, profile.remote_inputs);
-  plan.cached_lists = share_of(amounts.lists.answered, visits);
+  plan.cached_lists = share_of(amounts.lists.answered, profile.remote_visits());
   const std::int64_t near =
       cluster.gpus *
       std::max<std::int64_t>(0, plan.gpu_budget_bytes - plan.gpu_graph_bytes - amounts.lists.bytes);

@@ -72,7 +72,7 @@ class Inference {
         weights_(TrainedWeights::read(request.run, config, context_.communicator())),
         graph_(load_graph(context_, GraphUse::inference)),
         model_(make_model(context_, shape(), make)),
-        evaluators_(context_, graph_, *model_) {
+        evaluators_(context_, graph_, task_->targets(graph_), *model_) {
     context_.alive("loading the model");
     context_.communicator().together([&] { weights_.load_into(*model_); });
     if (writes() && selects()) nodes_ = chosen_nodes();

@@ -84,7 +84,7 @@ Session::Session(RunContext& c, const ModelFactory& make_model)
                 : std::make_unique<batches::Trace>(kSpansOfTrace / static_cast<std::size_t>(c.world.size()))),
       pipeline(pipeline_parts(c, graph), pipeline_options(*this)),
       graphs(replays(c.config.cuda_graph, pipeline.pads())),
-      evaluators(c, graph, *learner.model),
+      evaluators(c, graph, targets, *learner.model),
       missing(count_missing(targets, graph, c.ranks())),
       reducer(make_reducer(c, pipeline)) {}
 

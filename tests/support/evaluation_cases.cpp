@@ -226,6 +226,7 @@ train::EvaluationContext LoadedGraph::context(ThreadPool& pool) const {
   return {.ranks = {&world_, &topology_, &machine_},
           .graph = &*graph_,
           .task = task_.get(),
+          .targets = task_->targets(*graph_),
           .pool = &pool,
           .seed = 1,
           .alive = [] {}};

@@ -17,7 +17,6 @@
 #include "strata/graph/source.hpp"
 #include "strata/sampling/neighbor_chooser.hpp"
 #include "strata/store/machine_graph.hpp"
-#include "strata/util/enum_names.hpp"
 
 namespace strata::batches {
 

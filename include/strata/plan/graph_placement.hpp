@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "strata/plan/graph_demands.hpp"
-#include "strata/plan/halo_plan.hpp"
 #include "strata/plan/list_ranking.hpp"
 #include "strata/plan/placement_request.hpp"
 #include "strata/plan/planner.hpp"

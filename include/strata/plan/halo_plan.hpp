@@ -31,6 +31,14 @@ struct WireBytes {
   double of_list(double picks) const { return list + pick * picks; }
 };
 
+/// What asking takes where ids of neighbors have `id_bytes`, and rows travel as `row_bytes`.
+constexpr WireBytes wire_bytes(std::int64_t id_bytes, std::int64_t row_bytes) {
+  const auto id = static_cast<double>(id_bytes);
+  return {.row = static_cast<double>(sizeof(NodeId)) + static_cast<double>(row_bytes),
+          .list = id + sizeof(std::int32_t),
+          .pick = id};
+}
+
 /// What a machine may keep of other machines' nodes.
 struct HaloBudget {
   std::int64_t bytes = 0;  ///< of host memory, for rows and lists together

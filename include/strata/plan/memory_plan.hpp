@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "strata/graph/part_file.hpp"
-#include "strata/plan/cache_plan.hpp"
 #include "strata/plan/cluster.hpp"
 #include "strata/plan/planner.hpp"
 #include "strata/plan/run_shape.hpp"

@@ -51,6 +51,12 @@ struct BatchProfile {
   std::array<double, kLevels> remote_heat{}, heat{};
   int batches = 0;
   Count steps_per_epoch = 0;
+
+  double remote_visits() const {  ///< to lists of other machines, over all hops
+    double visits = 0;
+    for (const Hop& hop : hops) visits += hop.remote_nodes;
+    return visits;
+  }
 };
 
 }  // namespace strata::plan

@@ -13,7 +13,6 @@
 #include "strata/graph/part_file.hpp"
 #include "strata/graph/synthetic.hpp"
 #include "strata/plan/graph_placement.hpp"
-#include "strata/plan/halo_plan.hpp"
 #include "strata/store/feature_arrival.hpp"
 #include "strata/store/graph_view.hpp"
 #include "strata/store/halo_lists.hpp"

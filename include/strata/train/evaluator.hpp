@@ -38,6 +38,7 @@ struct EvaluationContext {
   comm::Ranks ranks;
   const store::MachineGraph* graph = nullptr;
   const Task* task = nullptr;
+  batches::SeedTargets targets = {};  ///< Task::targets() of the graph
   ThreadPool* pool = nullptr;
   std::uint64_t seed = 0;
   /// The sampling of training; sampled evaluation does the same. If training chooses by weight, exact

@@ -74,7 +74,8 @@ class Task {
   /// Throws InputError for a graph that it cannot learn from. Called before anything large is read.
   virtual void require(const TaskInput& input) const = 0;
   virtual Count output_cols(const graph::Manifest& manifest) const = 0;
-  /// The targets of this machine's nodes. What they view lives as long as the graph, or the task.
+  /// The targets of this machine's nodes; called once per run. What they view lives as long as the graph, or
+  /// the task.
   virtual batches::SeedTargets targets(const store::MachineGraph& graph) const = 0;
   /// Collective over `ranks`.
   virtual std::unique_ptr<Loss> make_loss(const store::MachineGraph& graph,

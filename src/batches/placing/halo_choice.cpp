@@ -55,13 +55,6 @@ Occurrences count_occurrences(const comm::Machine& machine, const store::GraphVi
   return occurrences;
 }
 
-plan::WireBytes wire_bytes(const store::OpenGraph& graph) {
-  const auto id = static_cast<double>(graph.sizes().id_bytes());
-  return {.row = sizeof(NodeId) + static_cast<double>(graph.features().row_bytes()),
-          .list = id + sizeof(std::int32_t),
-          .pick = id};
-}
-
 /// A row or list of another machine's node.
 struct Candidate {
   NodeId node;
@@ -76,10 +69,9 @@ struct Candidate {
 class Chooser {
  public:
   /// Looks at all candidates. Collective over the machine.
-  Chooser(const comm::Ranks& ranks, const store::OpenGraph& graph, const store::LoadOptions& options,
+  Chooser(const comm::Machine& machine, const store::OpenGraph& graph, const store::LoadOptions& options,
           const plan::HaloBudget& budget, const ReadCounts* counts, ThreadPool& pool)
-      : ranks_(ranks),
-        machine_(*ranks.machine),
+      : machine_(machine),
         graph_(graph),
         nodes_(graph.nodes()),
         options_(options),
@@ -88,7 +80,7 @@ class Chooser {
         own_(share_of({0, nodes_.num_nodes}, machine_.rank(), machine_.size())),
         pool_(pool),
         occurrences_(count_occurrences(machine_, nodes_, pool_)),
-        wire_(wire_bytes(graph)),
+        wire_(plan::wire_bytes(graph.sizes().id_bytes(), graph.features().row_bytes())),
         heat_(make_heat()) {
     add_to_levels();
   }
@@ -304,7 +296,6 @@ class Chooser {
     }
   }
 
-  const comm::Ranks& ranks_;
   const comm::Machine& machine_;
   const store::OpenGraph& graph_;
   const store::GraphView nodes_;
@@ -339,7 +330,7 @@ store::HaloNodes choose_halo(const comm::Ranks& ranks, const store::OpenGraph& g
                              const ReadCounts* counts) {
   ThreadPool pool(comm::resources_of(*ranks.machine).cores);
   std::optional<Chooser> chooser;
-  ranks.world->together([&] { chooser.emplace(ranks, graph, options, budget, counts, pool); });
+  ranks.world->together([&] { chooser.emplace(*ranks.machine, graph, options, budget, counts, pool); });
   const plan::HaloAmounts amounts = chooser->amounts();
   if (ranks.world->rank() == 0) log_choice(amounts);
   store::HaloNodes nodes;

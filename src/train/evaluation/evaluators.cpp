@@ -9,8 +9,9 @@
 
 namespace strata::train {
 
-Evaluators::Evaluators(RunContext& context, const store::MachineGraph& graph, const nn::BlockModel& model)
-    : context_(context), graph_(graph), model_(model) {
+Evaluators::Evaluators(RunContext& context, const store::MachineGraph& graph,
+                       const batches::SeedTargets& targets, const nn::BlockModel& model)
+    : context_(context), graph_(graph), targets_(targets), model_(model) {
   const TrainConfig& config = context.config;
   const bool by_weight = config.sampling_method() == sampling::Method::weighted;
   if (by_weight && config.eval_fanouts.empty() && !model.traits().takes_edge_weights) {
@@ -25,6 +26,7 @@ EvaluationContext Evaluators::evaluation_context() {
   return {.ranks = context_.ranks(),
           .graph = &graph_,
           .task = &context_.task,
+          .targets = targets_,
           .pool = &context_.sample_pool,
           .seed = context_.config.seed,
           .sampler = context_.neighbor_choice(),

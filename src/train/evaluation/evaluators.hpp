@@ -17,7 +17,8 @@ namespace strata::train {
 class Evaluators {
  public:
   /// Collective. Throws InputError for a model that cannot be scored as the run samples.
-  Evaluators(RunContext& context, const store::MachineGraph& graph, const nn::BlockModel& model);
+  Evaluators(RunContext& context, const store::MachineGraph& graph, const batches::SeedTargets& targets,
+             const nn::BlockModel& model);
   Evaluators(const Evaluators&) = delete;
   Evaluators& operator=(const Evaluators&) = delete;
   void close();  ///< collective
@@ -37,6 +38,7 @@ class Evaluators {
 
   RunContext& context_;
   const store::MachineGraph& graph_;
+  const batches::SeedTargets targets_;
   const nn::BlockModel& model_;
   std::unique_ptr<LayerwiseEvaluator> exact_;
   std::unique_ptr<Evaluator> sampled_;  // null where evaluation is exact

@@ -44,7 +44,6 @@ struct LayerwiseEvaluator::State {
   comm::Communicator communicator;
   Device device;
   std::vector<Member> members;
-  batches::SeedTargets targets;
   /// The nodes needed for the scores; the same for all evaluations, because the graph does not change.
   std::optional<NeededNodes> needed;
   LayerRunner runner;
@@ -54,7 +53,6 @@ struct LayerwiseEvaluator::State {
         communicator(c.ranks.world->duplicate()),
         device(c.ranks.device()),
         members(membership(*c.graph)),
-        targets(c.task->targets(*c.graph)),
         runner(context, communicator) {}
 
   bool distributed() const { return context.ranks.on_several_machines(); }
@@ -90,7 +88,7 @@ struct LayerwiseEvaluator::State {
                               .for_scored = for_scored});
   }
   bool is_scored(std::size_t v) const {
-    return members[v] != Member::none && targets && targets.has(static_cast<Count>(v));
+    return members[v] != Member::none && context.targets && context.targets.has(static_cast<Count>(v));
   }
 
   /// Bytes that tables of rows may take on all GPUs of the machine. Collective over the machine.
@@ -210,12 +208,12 @@ struct LayerwiseEvaluator::State {
   void score(const std::vector<NodeId>& nodes, const float* rows, Count outputs, ScoreBoard& valid,
              ScoreBoard& test) const {
     const auto width = static_cast<std::size_t>(outputs);
-    if (!targets) return;
+    if (!context.targets) return;
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       const NodeId v = nodes[i] - context.graph->whole_host_view().first_node;
       const Member member = members[static_cast<std::size_t>(v)];
       if (member == Member::none) continue;
-      (member == Member::valid ? valid : test).add({rows + i * width, width}, targets.of(v));
+      (member == Member::valid ? valid : test).add({rows + i * width, width}, context.targets.of(v));
     }
   }
 

@@ -99,7 +99,6 @@ class SampledEvaluator final : public Evaluator {
     const Count outputs = model.output_cols(model.num_layers() - 1);
     const Count cols = context_.graph->features().spec().cols;
     const cuda::Stream stream = current_stream(device_);
-    const batches::SeedTargets targets = context_.task->targets(*context_.graph);
     const std::unique_ptr<ScoreBoard> board = context_.task->make_board(context_.graph->manifest(), outputs);
     for (std::int64_t step = 0; step < steps[0]; ++step) {
       if (stages.poll->agreed()) return std::nullopt;
@@ -118,7 +117,7 @@ class SampledEvaluator final : public Evaluator {
         const Count row = seeds[i] - context_.graph->whole_host_view().first_node;
         board->add({rows.const_data_ptr<float>() + static_cast<Count>(i) * outputs,
                     static_cast<std::size_t>(outputs)},
-                   targets.of(row));
+                   context_.targets.of(row));
       }
     }
     const Scores scores =

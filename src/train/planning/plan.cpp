@@ -10,6 +10,7 @@
 #include "strata/batches/in_flight.hpp"
 #include "strata/batches/pipeline.hpp"
 #include "strata/graph/part_file.hpp"
+#include "strata/plan/cache_plan.hpp"
 #include "strata/plan/memory.hpp"
 #include "strata/plan/model_work.hpp"
 #include "strata/util/error.hpp"

@@ -7,7 +7,6 @@
 
 #include "planning/plan.hpp"
 #include "strata/util/format.hpp"
-#include "strata/util/wrapped.hpp"
 
 namespace strata::train {
 namespace {

@@ -14,7 +14,6 @@
 #include "strata/comm/link.hpp"
 #include "strata/comm/machine.hpp"
 #include "strata/graph/part_file.hpp"
-#include "strata/plan/halo_plan.hpp"
 #include "strata/store/machine_graph.hpp"
 #include "strata/tensor/chunk_tensor.hpp"
 #include "strata/train/config.hpp"

@@ -8,7 +8,6 @@
 #include "strata/train/choices.hpp"
 #include "strata/train/task.hpp"
 #include "strata/util/types.hpp"
-#include "task/class_weights.hpp"
 
 namespace strata::train {
 

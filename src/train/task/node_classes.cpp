@@ -7,6 +7,7 @@
 #include "strata/util/label_sets.hpp"
 #include "task/class_loss.hpp"
 #include "task/class_scores.hpp"
+#include "task/class_weights.hpp"
 #include "torch_device.hpp"
 
 namespace strata::train {

@@ -179,6 +179,7 @@ class ExactEvaluation : public testing::TestWithParam<Case> {
     return {.ranks = run_.ranks(),
             .graph = &*loaded_,
             .task = task_.get(),
+            .targets = task_->targets(*loaded_),
             .pool = &pool,
             .seed = 1,
             .alive = [] {}};

@@ -12,6 +12,7 @@
 #include "support/blocks.hpp"
 #include "support/expect_error.hpp"
 #include "task/class_loss.hpp"
+#include "task/class_weights.hpp"
 
 namespace strata::train {
 namespace {

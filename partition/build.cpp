@@ -291,7 +291,7 @@ class Builder {
 
   void assign() {
     announce(fmt::format("assigning {} to {} ({})", counted(graph_.num_nodes(), "node"),
-                         counted(options_.assign.num_parts, "part"), name_of(options_.assign.method)));
+                         counted(options_.assign.num_parts, "part"), enum_name(options_.assign.method)));
     AssignOptions how = options_.assign;
     how.stop = &stop_;
     assignment_.part_of = assign_parts(structure_, graph_.splits.train, how, pool_);
@@ -315,7 +315,7 @@ class Builder {
     record.constraints = measure_constraints(structure_, graph_.splits, assignment_.part_of, options_.assign);
     record.build = {.program = "strata-partition " + program_version(),
                     .input = options_.input,
-                    .method = name_of(options_.assign.method),
+                    .method = std::string(enum_name(options_.assign.method)),
                     .seed = options_.assign.seed,
                     .cleaning = graph_.cleaning};
     warn_of_imbalance(record.constraints);

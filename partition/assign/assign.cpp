@@ -123,44 +123,9 @@ void check_regrouping(const AssignOptions& options) {
                      fmt::format("Give a multiple of {}, or --method auto.", given));
 }
 
-std::string name_of(PartitionMethod method) {
-  switch (method) {
-    case PartitionMethod::automatic:
-      return "auto";
-    case PartitionMethod::multilevel:
-      return "multilevel";
-    case PartitionMethod::metis:
-      return "metis";
-    case PartitionMethod::random:
-      return "random";
-    case PartitionMethod::range:
-      return "range";
-    case PartitionMethod::file:
-      return "file";
-    case PartitionMethod::merge:
-      return "merge";
-    case PartitionMethod::split:
-      return "split";
-  }
-  return "?";
-}
-
-std::string name_of(Constraint constraint) {
-  switch (constraint) {
-    case Constraint::nodes:
-      return "nodes";
-    case Constraint::edges:
-      return "edges";
-    case Constraint::train:
-      return "train";
-    case Constraint::weights:
-      return "weights";
-  }
-  return "?";
-}
-
 std::string name_of(Constraint constraint, const CompactGraph& graph, int kind) {
-  return name_of(constraint) + (kinds_of(constraint, graph) > 1 ? fmt::format(" {}", kind + 1) : "");
+  return fmt::format("{}{}", enum_name(constraint),
+                     kinds_of(constraint, graph) > 1 ? fmt::format(" {}", kind + 1) : "");
 }
 
 int kinds_of(Constraint constraint, const CompactGraph& graph) {

@@ -1,37 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include "commands/input_options.hpp"
 #include "strata/partition/build.hpp"
+#include "strata/util/command_line.hpp"
+#include "strata/util/log_level.hpp"
 
 namespace strata::partition {
 
-/// The options of all commands, as they were given.
+/// The options of all commands.
 struct Arguments {
+  /// --method: a name, or file:PATH.
+  struct Method {
+    PartitionMethod kind = PartitionMethod::automatic;
+    std::filesystem::path file;
+  };
+
   InputOptions input;
-  std::string method = "auto", quality = "default", device = "cpu", log_level = "info";
-  std::vector<std::string> balance{"nodes"};
+  Method method;
+  std::vector<Constraint> balance;  ///< empty: the default
+  LogLevel log_level = LogLevel::info;
   std::filesystem::path directory, report;
-  std::string target, memory;
+  std::string target;
+  std::int64_t memory_bytes = 0;  ///< 0: what is free
   std::filesystem::path scratch;  ///< empty: the command's own choice
   bool json = false;
   BuildOptions build;
 };
 
-/// The commands of strata-partition, bound to the arguments that they set.
-struct CommandOptions {
-  CLI::App *build, *info, *convert, *repartition, *verify;
-};
+/// The options of each command, bound to the arguments that they set.
+void add_build_options(options::OptionTable& table, Arguments& args);
+void add_info_options(options::OptionTable& table, Arguments& args);
+void add_convert_options(options::OptionTable& table, Arguments& args);
+void add_repartition_options(options::OptionTable& table, Arguments& args);
+void add_verify_options(options::OptionTable& table, Arguments& args);
 
-/// Adds the commands with their options: the one list of them.
-CommandOptions add_commands(CLI::App& app, Arguments& args);
-
-/// Converts options that the parser read as text to their types, and refuses contradictions. `repartition`:
-/// there are parts to merge and split.
-void finish_assign_options(Arguments& args, const CLI::App& command, bool repartition);
+/// Sets how nodes are assigned, and refuses contradictions. `repartition`: there are parts to merge and split.
+void finish_assign_options(Arguments& args, const options::GivenOptions& given, bool repartition);
 
 }  // namespace strata::partition

@@ -3,10 +3,10 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <iterator>
-#include <sstream>
+#include <optional>
 #include <string_view>
 
 #include "commands/arguments.hpp"
@@ -17,145 +17,182 @@
 #include "strata/util/home.hpp"
 #include "strata/util/progress.hpp"
 #include "strata/util/utf8.hpp"
+#include "strata/util/wrapped.hpp"
 #include "version.hpp"
 
 namespace strata::partition {
 namespace {
 
+using options::Option;
+using options::OptionTable;
+using Words = std::vector<std::string>;
+
 constexpr const char* kProgram = "strata-partition";
 
-/// The options or subcommands that the user may have meant.
-std::vector<std::string> known_words(const CLI::App& app) {
-  std::vector<std::string> known{"build", "convert", "info", "repartition", "verify", "--help", "--version"};
-  for (const CLI::App* command : app.get_subcommands()) {
-    known = {};
-    for (const CLI::Option* option : command->get_options()) known.push_back(option->get_name());
-  }
-  return known;
+struct Subcommand {
+  std::string_view name;
+  const char* summary;
+  void (*add_options)(OptionTable& table, Arguments& args);
+  CommandResult (*run)(Arguments& args, const options::GivenOptions& given, StopFlag& stop);
+};
+
+constexpr auto kSubcommands = std::to_array<Subcommand>({
+    {"build", "Read a graph, partition it and write one HDF5 file per part", add_build_options, run_build},
+    {"info",
+     "Show sizes, edge cut and balance of a partition directory, or describe a graph that is not "
+     "partitioned: degrees, components, labels, and the memory that training takes",
+     add_info_options, run_info},
+    {"convert", "Write any graph, also one in parts, as a folder of NumPy arrays", add_convert_options,
+     run_convert},
+    {"repartition",
+     "Cut the graph of a partition directory into another number of parts; the original input is not needed",
+     add_repartition_options, run_repartition},
+    {"verify",
+     "Check every byte and invariant of a partition directory. Needs 25 bytes of memory per node and, per "
+     "thread, 4 MiB, an eighth of a byte per node and a 4096th of a part",
+     add_verify_options, run_verify},
+});
+
+const Subcommand* find_subcommand(std::string_view name) {
+  const auto* const found = std::ranges::find(kSubcommands, name, &Subcommand::name);
+  return found == kSubcommands.end() ? nullptr : found;
 }
 
-/// Reports unknown words before missing ones, because they are often the same mistake.
-[[noreturn]] void refuse_command_line(const CLI::ParseError& error, const CLI::App& app) {
-  const auto used = app.get_subcommands();
-  const std::string help =
-      fmt::format("See {}{} --help.", kProgram, used.empty() ? "" : " " + used.front()->get_name());
-  const std::vector<std::string> unknown = app.remaining(true);
-  if (unknown.empty()) {
-    const std::string text = error.what();
-    const std::size_t remedy = text.find('\n');
-    if (remedy == text.npos) throw InputError(text, help);
-    throw InputError(text.substr(0, remedy), fmt::format("{} {}", text.substr(remedy + 1), help));
+[[noreturn]] void refuse_subcommand(const std::string& word) {
+  const std::string name = word.substr(0, word.find('='));
+  std::vector<std::string> known{"--help", "--version"};
+  for (const Subcommand& command : kSubcommands) {
+    known.emplace_back(command.name);
+    Arguments args;
+    OptionTable table;
+    command.add_options(table, args);
+    if (std::ranges::find(table.options(), name, &Option::shown) != table.options().end())
+      throw InputError(fmt::format("unknown option {}", name),
+                       fmt::format("Name the command first: {} {} {} ...", kProgram, command.name, name));
   }
-  const std::string word = unknown.front().substr(0, unknown.front().find('='));
-  if (used.empty())
-    for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
-      if (command->get_option_no_throw(word) != nullptr && word != "--help")
-        throw InputError(
-            fmt::format("unknown argument {}", word),
-            fmt::format("Name the command first: {} {} {} ...", kProgram, command->get_name(), word));
-  const bool takes_input = !used.empty() && used.front()->get_option_no_throw("--input") != nullptr;
-  if (takes_input && !word.starts_with("-") && used.front()->count("--input") == 0)
-    throw InputError(fmt::format("unexpected argument {}", unknown.front()),
-                     fmt::format("Did you mean --input {}?", unknown.front()));
-  const std::string near = closest(word, known_words(app));
-  throw InputError(fmt::format("unknown argument {}", word),
-                   near.empty() ? help : fmt::format("Did you mean {}? {}", near, help));
+  const std::string near = closest(name, known);
+  throw InputError(fmt::format("unknown {} {}", name.starts_with('-') ? "option" : "command", name),
+                   fmt::format("{}{} --help lists the commands.",
+                               near.empty() ? "" : fmt::format("Did you mean {}? ", near), kProgram));
 }
 
-/// Refuses empty values: an empty variable of a shell must not undo what an option promises.
-void refuse_empty_values(const CLI::App& app) {
-  for (const CLI::App* command : app.get_subcommands())
-    for (const CLI::Option* option : command->get_options())
-      if (std::ranges::count(option->results(), "") > 0)
-        throw InputError(fmt::format("{}: the value is empty", option->get_name()),
-                         "Give one, or leave the option out.");
+std::string program_help() {
+  std::string text = fmt::format(
+      "{0} COMMAND [OPTION...]\n\nCuts a graph into parts for strata-train. Needs neither a GPU nor MPI.\n\n"
+      "  {0} build --input npy:DIR --parts 2 --output parts\n\nCommands\n",
+      kProgram);
+  for (const Subcommand& command : kSubcommands)
+    text += options::describe(std::string(command.name), command.summary);
+  return text + fmt::format("\n{} COMMAND --help lists a command's options, --version shows the version.\n",
+                            kProgram);
+}
+
+std::string help_of(const Subcommand& command, const OptionTable& table) {
+  std::string usage = fmt::format("{} {}", kProgram, command.name);
+  for (const Option& option : table.options())
+    if (option.is_required)
+      usage += fmt::format(" {}{}", option.shown(), option.is_place ? "" : " " + option.hint);
+  return fmt::format("{} [OPTION...]\n\n{}{}", usage, wrapped(command.summary, 0, options::help_columns()),
+                     list_options(table, true));
 }
 
 /// Options of the program that a call from another one does not have.
-constexpr std::string_view kOfProgram[] = {"help", "json", "log-level"};
+constexpr std::string_view kOfProgram[] = {"json", "log-level"};
 
 std::string with(std::string name, char from, char to) {
-  std::replace(name.begin(), name.end(), from, to);
+  std::ranges::replace(name, from, to);
   return name;
 }
 
-[[noreturn]] void refuse_name(const std::string& name, const CLI::App& command, const std::string& caller) {
-  std::vector<std::string> known;
-  for (const CLI::Option* option : command.get_options()) {
-    const std::string word = option->get_single_name();
-    if (option->get_positional() || std::ranges::find(kOfProgram, word) != std::end(kOfProgram)) continue;
-    known.push_back(with(word, '-', '_'));
+/// The words of a command line for an option that `caller` names.
+Words words_of(const NamedArgument& given, const OptionTable& table, std::string_view command,
+               const std::string& caller) {
+  const std::string name = with(given.name, '_', '-');
+  const Option* const option = table.find(name);
+  const auto is_known = [](const Option& known) {
+    return !known.is_place && std::ranges::find(kOfProgram, known.name) == std::end(kOfProgram);
+  };
+  if (option == nullptr || !is_known(*option)) {
+    std::vector<std::string> known;
+    for (const Option& other : table.options())
+      if (is_known(other)) known.push_back(with(other.name, '-', '_'));
+    const std::string near = closest(with(name, '-', '_'), known);
+    throw InputError(fmt::format("{}() knows no option {}", caller, given.name),
+                     near.empty() ? fmt::format("{} {} --help lists the options.", kProgram, command)
+                                  : fmt::format("Did you mean {}?", near));
   }
-  const std::string near = closest(with(name, '-', '_'), known);
-  throw InputError(fmt::format("{}() knows no option {}", caller, name),
-                   near.empty() ? fmt::format("{} {} --help lists the options.", kProgram, command.get_name())
-                                : fmt::format("Did you mean {}?", near));
+  if (given.values.size() > 1 && !option->repeats)
+    throw InputError(
+        fmt::format("{}() takes one value of {}, not {}", caller, given.name, given.values.size()),
+        "Give one.");
+  Words words;
+  for (const std::string& value : given.values) words.push_back(fmt::format("--{}={}", name, value));
+  return words;
 }
 
 }  // namespace
 
 struct Command::State {
-  CLI::App app{"Cuts a graph into parts for strata-train. Needs neither a GPU nor MPI."};
   Arguments args;
-  CommandOptions commands;
+  OptionTable table;  ///< bound to the arguments
+  const Subcommand* command = nullptr;
+  std::optional<options::CommandLine> line;
   std::string help;
 
-  State() {
-    app.name(kProgram);
-    app.set_version_flag("--version", fmt::format("{} {}", kProgram, program_version()));
-    app.require_subcommand(1);
-    commands = add_commands(app, args);
+  void choose(std::string_view name) {
+    command = find_subcommand(name);
+    if (command != nullptr) command->add_options(table, args);
   }
 
-  void parse(const std::vector<std::string>& words) {
-    for (std::size_t i = 0; i < words.size(); ++i)
+  void parse(Words words) {
+    for (std::size_t i = 0; i < words.size(); ++i) {
       require_utf8(words[i], fmt::format("argument {}", i + 1));  // the manifest is JSON
-    std::vector<const char*> argv{kProgram};
-    for (const std::string& word : words) argv.push_back(word.c_str());
-    try {
-      app.parse(static_cast<int>(argv.size()), argv.data());
-      refuse_empty_values(app);
-    } catch (const CLI::ParseError& error) {
-      if (error.get_exit_code() != 0) refuse_command_line(error, app);
-      std::ostringstream out;
-      app.exit(error, out, out);
-      help = out.str();
+      words[i] = expand_home_in_word(std::move(words[i]));
     }
+    if (asks_for_text(words)) return;
+    if (words.empty())
+      throw InputError("a command is required", fmt::format("{} --help lists the commands.", kProgram));
+    if (command == nullptr) refuse_subcommand(words.front());
+    const auto hint = [this](const std::string& word) {
+      const bool is_input = table.find("input") != nullptr && !line->has("input");
+      return is_input ? fmt::format("Did you mean --input {}?", word) : std::string();
+    };
+    line.emplace(options::Hints{
+        .help = fmt::format("{} {} --help lists the options.", kProgram, command->name), .for_word = hint});
+    line->add(table);
+    line->parse({words.begin() + 1, words.end()});
+    line->refuse_empty_values();
+    line->apply(table);
   }
 
-  CommandResult run(StopFlag& stop) {
-    if (commands.build->parsed()) return run_build(args, *commands.build, stop);
-    if (commands.repartition->parsed()) return run_repartition(args, *commands.repartition, stop);
-    if (commands.convert->parsed()) return run_convert(args, *commands.convert, stop);
-    return commands.info->parsed() ? run_info(args, *commands.info, stop) : run_verify(args);
+  bool asks_for_text(const Words& words) {
+    const auto end = std::ranges::find(words, "--");
+    const auto is_help = [](const std::string& word) { return word == "--help" || word == "-h"; };
+    if (!words.empty() && words.front() == "--version")
+      help = fmt::format("{} {}\n", kProgram, program_version());
+    else if (std::any_of(words.begin(), end, is_help))
+      help = command == nullptr ? program_help() : help_of(*command, table);
+    return !help.empty();
   }
 };
 
 std::filesystem::path facts_file(std::filesystem::path page) { return page += ".json"; }
 
 Command::Command(const std::vector<std::string>& words) : state_(std::make_unique<State>()) {
-  std::vector<std::string> expanded;
-  std::ranges::transform(words, std::back_inserter(expanded), expand_home_in_word);
-  state_->parse(expanded);
+  if (!words.empty()) state_->choose(words.front());
+  state_->parse(words);
 }
 
 Command::Command(const std::string& command, const std::vector<std::string>& places,
                  const std::vector<NamedArgument>& options, const std::string& caller)
     : state_(std::make_unique<State>()) {
-  const CLI::App* const chosen = state_->app.get_subcommand(command);
-  std::vector<std::string> words{command};
-  for (const NamedArgument& option : options) {
-    const std::string name = with(option.name, '_', '-');
-    const bool of_program = std::ranges::find(kOfProgram, name) != std::end(kOfProgram);
-    if (of_program || chosen->get_option_no_throw("--" + name) == nullptr)
-      refuse_name(option.name, *chosen, caller);
-    for (const std::string& value : option.values) words.push_back(fmt::format("--{}={}", name, value));
-  }
+  state_->choose(command);
+  Words words{command};
+  for (const NamedArgument& option : options)
+    std::ranges::move(words_of(option, state_->table, command, caller), std::back_inserter(words));
   words.emplace_back("--");
   words.insert(words.end(), places.begin(), places.end());
-  std::vector<std::string> expanded;
-  std::ranges::transform(words, std::back_inserter(expanded), expand_home_in_word);
-  state_->parse(expanded);
+  state_->parse(std::move(words));
 }
 
 Command::~Command() = default;
@@ -163,13 +200,13 @@ Command::Command(Command&&) noexcept = default;
 Command& Command::operator=(Command&&) noexcept = default;
 
 const std::string& Command::help() const { return state_->help; }
-LogLevel Command::log_level() const { return enum_value<LogLevel>(state_->args.log_level, "--log-level"); }
+LogLevel Command::log_level() const { return state_->args.log_level; }
 bool Command::wants_json() const { return state_->args.json; }
 
 CommandResult Command::run(StopFlag& stop) {
   const Announcements announcements;
   try {
-    return state_->run(stop);
+    return state_->command->run(state_->args, *state_->line, stop);
   } catch (const InputError&) {
     graph::refuse_truncated_inputs();  // the cause of any other error in the input
     throw;

@@ -16,17 +16,6 @@
 namespace strata::partition {
 namespace {
 
-/// The limit in bytes; 0 if none was given.
-std::int64_t memory_limit(const std::string& memory) {
-  if (memory.empty()) return 0;
-  constexpr std::int64_t kLeast = std::int64_t{64} << 20;
-  const std::int64_t limit = parse_bytes(memory);
-  if (limit < kLeast)
-    throw InputError(fmt::format("--memory {}: less than the program itself takes", memory),
-                     "Give 64MiB or more, such as --memory 16GiB.");
-  return limit;
-}
-
 /// Whether edges that the input lists once may be taken in both directions, as far as that is known before it
 /// is read.
 bool may_add_directions(const InputOptions& input) {
@@ -52,12 +41,12 @@ bool lies_in_memory(const std::filesystem::path& folder) {
 
 class InputReader {
  public:
-  InputReader(const InputOptions& options, const std::string& memory, const MemoryUse& use,
+  InputReader(const InputOptions& options, std::int64_t memory_bytes, const MemoryUse& use,
               const std::filesystem::path& folder)
       : options_{options},
         use_{use},
         folder_{folder},
-        how_{.limit_bytes = memory_limit(memory), .both_directions = may_add_directions(options)},
+        how_{.limit_bytes = memory_bytes, .both_directions = may_add_directions(options)},
         size_{graph::measure_input(options.source, options.files)} {
     constexpr int kMostGrowth = 2;  // of rows of 16 bits, which become f32
     if (options.read.normalize_features) size_.bytes_mapped *= 1 + kMostGrowth;
@@ -127,9 +116,9 @@ class InputReader {
 
 }  // namespace
 
-ReadInput read_input(const InputOptions& options, const std::string& memory, const MemoryUse& use,
+ReadInput read_input(const InputOptions& options, std::int64_t memory_bytes, const MemoryUse& use,
                      const std::filesystem::path& folder) {
-  InputReader reader(options, memory, use, folder);
+  InputReader reader(options, memory_bytes, use, folder);
   announce("reading " + options.spec);
   return reader.read();
 }

@@ -22,7 +22,7 @@ struct ReadInput {
 
 /// Reads an input for some use within what --memory says, such as "16GiB"; empty: what is free. Scratch files
 /// go to `folder`. Throws InputError, IoError, and OutOfMemory with what is needed and why.
-ReadInput read_input(const InputOptions& input, const std::string& memory, const MemoryUse& use,
+ReadInput read_input(const InputOptions& input, std::int64_t memory_bytes, const MemoryUse& use,
                      const std::filesystem::path& folder);
 
 }  // namespace strata::partition

@@ -83,12 +83,12 @@ void check_outside_input(const fs::path& output, const InputOptions& input) {
                    "Choose a folder outside.");
 }
 
-void check_seed(const Arguments& args, const CLI::App& command) {
+void check_seed(const Arguments& args, const options::GivenOptions& given) {
   const PartitionMethod method = args.build.assign.method;
   const bool draws = method != PartitionMethod::range && method != PartitionMethod::file;
   const bool has_codebooks = args.build.feature_code.kind == RowCode::Kind::vq;
-  if (draws || has_codebooks || args.build.assign.clusters > 0 || command.count("--seed") == 0) return;
-  throw InputError(fmt::format("--seed has no effect on --method {}, which draws nothing", name_of(method)),
+  if (draws || has_codebooks || args.build.assign.clusters > 0 || !given.has("seed")) return;
+  throw InputError(fmt::format("--seed has no effect on --method {}, which draws nothing", enum_name(method)),
                    "Leave it out; it is for other methods, --clusters and --features vq.");
 }
 

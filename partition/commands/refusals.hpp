@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <CLI/CLI.hpp>
-
 #include "commands/arguments.hpp"
 
 /// Checks before anything is read, or as soon as the graph is there. All throw InputError.
@@ -14,7 +12,7 @@ void check_report(const Arguments& args);
 void check_outside_input(const std::filesystem::path& output, const InputOptions& input);
 
 /// Refuses --seed where nothing is drawn.
-void check_seed(const Arguments& args, const CLI::App& command);
+void check_seed(const Arguments& args, const options::GivenOptions& given);
 
 /// Refuses --balance weights where the input is known to have none before it is read.
 void check_weights_to_balance(const Arguments& args);

@@ -43,8 +43,8 @@ void write_facts(const Arguments& args, const BuildReport& report) {
 }
 
 /// Reads the input of args.input, partitions it and reports the result.
-CommandResult build_from_input(Arguments& args, const CLI::App& command, StopFlag& stop) {
-  check_seed(args, command);
+CommandResult build_from_input(Arguments& args, const options::GivenOptions& given, StopFlag& stop) {
+  check_seed(args, given);
   check_output(args.build);
   check_outside_input(args.build.output, args.input);
   const graph::DatasetSource* const dataset = args.input.source.dataset();
@@ -55,7 +55,7 @@ CommandResult build_from_input(Arguments& args, const CLI::App& command, StopFla
   args.build.before_publishing = [&stamp] { stamp.require_unchanged(); };
   args.build.detailed = !args.report.empty();
   PhaseClock clock;
-  ReadInput input = read_input(args.input, args.memory, memory_of_cut(args.build.assign),
+  ReadInput input = read_input(args.input, args.memory_bytes, memory_of_cut(args.build.assign),
                                scratch_folder(args, folder_of(args.build.output)));
   const Phase reading = clock.end("read");
   stop.check();
@@ -71,8 +71,8 @@ CommandResult build_from_input(Arguments& args, const CLI::App& command, StopFla
 }
 
 /// Sets as many clusters per new part as the old ones have, unless another number is given.
-void take_clusters(Arguments& args, const CLI::App& command, const graph::Manifest& manifest) {
-  if (manifest.num_clusters == 0 || command.count("--clusters") > 0) return;
+void take_clusters(Arguments& args, const options::GivenOptions& given, const graph::Manifest& manifest) {
+  if (manifest.num_clusters == 0 || given.has("clusters")) return;
   args.build.assign.clusters = static_cast<int>(manifest.num_clusters);
   spdlog::info("cutting the new parts into {} clusters each, as the old ones; --clusters 0 leaves them out",
                manifest.num_clusters);
@@ -83,8 +83,8 @@ CommandResult run_summary(Arguments& args, const StopFlag& stop) {
   const graph::InputStamp stamp(args.input.source, args.input.files);
   std::error_code none;
   const std::filesystem::path temporary = std::filesystem::temp_directory_path(none);
-  const ReadInput input =
-      read_input(args.input, args.memory, memory_of_summary(), scratch_folder(args, none ? "." : temporary));
+  const ReadInput input = read_input(args.input, args.memory_bytes, memory_of_summary(),
+                                     scratch_folder(args, none ? "." : temporary));
   stop.check();
   check_has_features(input.stored.graph, args.input);
   ThreadPool pool(args.build.num_threads);
@@ -96,23 +96,23 @@ CommandResult run_summary(Arguments& args, const StopFlag& stop) {
 
 }  // namespace
 
-CommandResult run_build(Arguments& args, const CLI::App& command, StopFlag& stop) {
-  finish_assign_options(args, command, false);
-  args.input.finish(command, args.build.num_threads);
+CommandResult run_build(Arguments& args, const options::GivenOptions& given, StopFlag& stop) {
+  finish_assign_options(args, given, false);
+  args.input.finish(given, args.build.num_threads);
   args.build.feature_dtype = args.input.feature_dtype;
   args.build.feature_code.kind = args.input.feature_code;
   args.build.input = args.input.source.text();
-  return build_from_input(args, command, stop);
+  return build_from_input(args, given, stop);
 }
 
 /// Partitions what parts hold anew: the same graph, with features as they are stored.
-CommandResult run_repartition(Arguments& args, const CLI::App& command, StopFlag& stop) {
-  finish_assign_options(args, command, true);
+CommandResult run_repartition(Arguments& args, const options::GivenOptions& given, StopFlag& stop) {
+  finish_assign_options(args, given, true);
   const graph::PartitionRecord record = graph::read_partition_record(args.directory);
-  take_clusters(args, command, record.manifest);
+  take_clusters(args, given, record.manifest);
   args.input.spec = args.directory.string();
-  args.input.duplicates = args.input.self_loops = "keep";
-  args.input.finish(command, args.build.num_threads);
+  args.input.read.duplicates = args.input.read.self_loops = graph::EdgePolicy::keep;
+  args.input.finish(given, args.build.num_threads);
   args.build.feature_dtype = record.manifest.feature_dtype;
   args.build.feature_code = record.manifest.feature_code;
   args.build.max_classes = std::max(args.build.max_classes, record.manifest.num_classes);
@@ -122,27 +122,27 @@ CommandResult run_repartition(Arguments& args, const CLI::App& command, StopFlag
     assign.given = std::make_shared<const GivenParts>(read_given_parts(args.directory));
     check_regrouping(assign);
   }
-  return build_from_input(args, command, stop);
+  return build_from_input(args, given, stop);
 }
 
-CommandResult run_info(Arguments& args, const CLI::App& command, const StopFlag& stop) {
-  args.input.finish(command, args.build.num_threads);
+CommandResult run_info(Arguments& args, const options::GivenOptions& given, StopFlag& stop) {
+  args.input.finish(given, args.build.num_threads);
   const auto parts = args.input.source.parts();
   const auto* const directory = parts ? std::get_if<std::filesystem::path>(&*parts) : nullptr;
   if (directory == nullptr) {
     check_feature_type(args.input, "info stores nothing");
     return run_summary(args, stop);
   }
-  for (const char* const name : {"--features", "--labels", "--split", "--normalize-features"})
-    if (command.count(name) > 0)
-      throw InputError(fmt::format("{} has no effect on {}, which has parts", name, args.input.spec),
+  for (const char* const name : {"features", "labels", "split", "normalize-features"})
+    if (given.has(name))
+      throw InputError(fmt::format("--{} has no effect on {}, which has parts", name, args.input.spec),
                        "Leave it out.");
   const graph::PartitionRecord record = graph::read_partition_record(*directory);
   return {.text = info_text(record), .json = info_json(record)};
 }
 
-CommandResult run_convert(Arguments& args, const CLI::App& command, StopFlag& stop) {
-  args.input.finish(command, args.build.num_threads);
+CommandResult run_convert(Arguments& args, const options::GivenOptions& given, StopFlag& stop) {
+  args.input.finish(given, args.build.num_threads);
   const graph::Source target(args.target);
   const graph::DatasetSource* const folder = target.dataset();
   if (folder == nullptr || folder->format != graph::DatasetSource::Format::npy || folder->nodes)
@@ -152,7 +152,7 @@ CommandResult run_convert(Arguments& args, const CLI::App& command, StopFlag& st
   check_npy_target(folder->place);
   check_outside_input(folder->place, args.input);
   const graph::InputStamp stamp(args.input.source, args.input.files);
-  const ReadInput input = read_input(args.input, args.memory, memory_of_conversion(),
+  const ReadInput input = read_input(args.input, args.memory_bytes, memory_of_conversion(),
                                      scratch_folder(args, folder_of(folder->place)));
   stop.check();
   check_has_features(input.stored.graph, args.input);
@@ -167,7 +167,7 @@ CommandResult run_convert(Arguments& args, const CLI::App& command, StopFlag& st
               "\n"};
 }
 
-CommandResult run_verify(const Arguments& args) {
+CommandResult run_verify(Arguments& args, const options::GivenOptions&, StopFlag&) {
   const std::vector<Problem> problems = verify(args.directory, args.build.num_threads);
   return {.text = verify_text(args.directory, problems),
           .json = verify_json(args.directory, problems),

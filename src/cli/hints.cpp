@@ -149,6 +149,15 @@ std::string find_hint(std::span<const OptionHint> hints, std::string_view name) 
   return found == hints.end() ? std::string() : std::string(found->hint);
 }
 
+std::string hint_for_word(const std::string& word) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(word, ignored)) return fmt::format("Did you mean --graph {}?", word);
+  if (word.ends_with(".toml")) return fmt::format("Did you mean --config {}?", word);
+  const std::string hint = find_hint(kWordHints, word);
+  return hint.empty() ? "Options begin with --; the numbers of a list have commas between them: 15,10,5."
+                      : hint;
+}
+
 }  // namespace
 
 std::string hint_for_option(std::string_view name) { return find_hint(kOptionHints, name); }
@@ -161,11 +170,11 @@ std::string hint_for_value(std::string_view option, std::string_view value) {
   return found == kValueHints.end() ? std::string() : std::string(found->meant);
 }
 
-std::string hint_for_word(const std::string& word) {
-  std::error_code ignored;
-  if (std::filesystem::is_directory(word, ignored)) return fmt::format("Did you mean --graph {}?", word);
-  if (word.ends_with(".toml")) return fmt::format("Did you mean --config {}?", word);
-  return find_hint(kWordHints, word);
+options::Hints train_hints() {
+  return {.help = "strata-train --help all lists all options.",
+          .for_option = hint_for_option,
+          .for_word = hint_for_word,
+          .for_value = hint_for_value};
 }
 
 }  // namespace strata::cli

@@ -3,6 +3,8 @@
 #include <string>
 #include <string_view>
 
+#include "strata/util/command_line.hpp"
+
 namespace strata::cli {
 
 /// A hint for the name of an option that other programs have: "--num-layers" -> "--fanouts has one number per
@@ -13,7 +15,7 @@ std::string hint_for_option(std::string_view name);
 /// that is not known.
 std::string hint_for_value(std::string_view option, std::string_view value);
 
-/// The same for a word that is no option: "parts" -> "--graph parts".
-std::string hint_for_word(const std::string& word);
+/// All hints for a command line, also those for words: "parts" -> "Did you mean --graph parts?"
+options::Hints train_hints();
 
 }  // namespace strata::cli

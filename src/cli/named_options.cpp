@@ -83,7 +83,8 @@ void NamedOptions::apply(const OptionTable& table) const {
   }
 }
 
-std::string call_text(const std::string& caller, const GivenOptions& given, const OptionTable& values) {
+std::string call_text(const std::string& caller, const options::GivenOptions& given,
+                      const OptionTable& values) {
   std::vector<std::string> arguments;
   for (const std::string& name : given.names())
     if (const Option* option = values.find(name))

@@ -3,13 +3,13 @@
 #include <string>
 #include <vector>
 
-#include "given_options.hpp"
 #include "strata/cli/options.hpp"
+#include "strata/util/command_line.hpp"
 
 namespace strata::cli {
 
 /// The options of a call from a program, which have values with types.
-class NamedOptions final : public GivenOptions {
+class NamedOptions final : public options::GivenOptions {
  public:
   /// Throws InputError for a name that none of the tables has ("did you mean fanouts?").
   NamedOptions(std::vector<NamedOption> given, const std::vector<const options::OptionTable*>& known,
@@ -24,7 +24,7 @@ class NamedOptions final : public GivenOptions {
 };
 
 /// The call as a person would write it, of the options that were given: strata.train(graph="parts").
-std::string call_text(const std::string& caller, const GivenOptions& given,
+std::string call_text(const std::string& caller, const options::GivenOptions& given,
                       const options::OptionTable& values);
 
 }  // namespace strata::cli

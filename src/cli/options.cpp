@@ -10,24 +10,26 @@
 #include <optional>
 #include <vector>
 
-#include "command_line.hpp"
 #include "help_text.hpp"
+#include "hints.hpp"
 #include "named_options.hpp"
 #include "strata/cli/config_file.hpp"
 #include "strata/train/train_options.hpp"
 #include "strata/train/versions.hpp"
 #include "strata/util/build_version.hpp"
+#include "strata/util/command_line.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
 #include "strata/util/format.hpp"
 #include "strata/util/home.hpp"
-#include "strata/util/terminal.hpp"
 #include "strata/util/utf8.hpp"
 
 namespace strata::cli {
 namespace {
 
 namespace fs = std::filesystem;
+using options::CommandLine;
+using options::GivenOptions;
 using options::Option;
 using train::Provenance;
 
@@ -197,29 +199,24 @@ struct Command::State {
   }
 
   std::string help(bool all) const {
-    constexpr int kUsual = 80, kMost = 120;
-    const int columns = std::min(terminal_columns(kUsual), kMost);
-    if (purpose == Purpose::train) return train_help(program(), table, all, columns);
-    if (purpose == Purpose::plan) return plan_help(program(), request_table, table, all, columns);
+    if (purpose == Purpose::train) return train_help(program(), table, all);
+    if (purpose == Purpose::plan) return plan_help(program(), request_table, table, all);
     std::string result = purpose == Purpose::predict
                              ? " predict RUN --graph PARTS [--split test] --output logits.npy\n\n"
                                "Writes the logits that a trained model gives the nodes of a graph.\n\n"
                              : " evaluate RUN --graph PARTS\n\nScores a trained model on the "
                                "nodes of a graph.\n\n";
     result.insert(0, program());
-    for (const Option& option : request_table.options()) result += describe_option(option, columns);
+    for (const Option& option : request_table.options()) result += describe_option(option);
     for (const Option& option : table.options())
-      if (is_for_inference(option)) result += describe_option(option, columns);
+      if (is_for_inference(option)) result += describe_option(option);
     return result;
   }
 
   void split_training() {
-    std::vector<const char*> argv;
-    for (const std::string& word : words) argv.push_back(word.c_str());
-    auto line = std::make_unique<CommandLine>();
-    for (const auto* known : {&table, &request_table, &config_table})
-      for (const Option& option : known->options()) line->add(option);
-    line->parse(static_cast<int>(argv.size()), argv.data());
+    auto line = std::make_unique<CommandLine>(train_hints());
+    for (const auto* known : {&table, &request_table, &config_table}) line->add(*known);
+    line->parse({words.begin() + 1, words.end()});
     line->apply(config_table);
     line->apply(request_table);
     given = std::move(line);
@@ -231,16 +228,13 @@ struct Command::State {
       throw InputError(fmt::format("{} needs the folder of a run", name),
                        fmt::format("{} {} runs/last --graph parts", program(), name));
     request.run = words[2];
-    auto line = std::make_unique<CommandLine>();
+    auto line = std::make_unique<CommandLine>(train_hints());
     for (const Option& option : table.options())
       if (is_for_inference(option)) line->add(option);
-    for (const Option& option : request_table.options()) line->add(option);
-    std::vector<const char*> rest{words.front().c_str()};
-    for (std::size_t i = 3; i < words.size(); ++i) {
-      refuse_option_of_the_run(words[i]);
-      rest.push_back(words[i].c_str());
-    }
-    line->parse(static_cast<int>(rest.size()), rest.data());
+    line->add(request_table);
+    const std::vector<std::string> rest(words.begin() + 3, words.end());
+    for (const std::string& word : rest) refuse_option_of_the_run(word);
+    line->parse(rest);
     given = std::move(line);
   }
 

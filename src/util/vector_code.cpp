@@ -49,13 +49,13 @@ struct Cloud {
   }
 };
 
-struct Nearest {
+struct NearestEntry {
   std::size_t entry = 0;
   double distance = 0;
 };
 
-Nearest nearest(const std::vector<Point>& entries, const Point& point) {
-  Nearest best{0, squared_distance(entries[0], point)};
+NearestEntry nearest(const std::vector<Point>& entries, const Point& point) {
+  NearestEntry best{0, squared_distance(entries[0], point)};
   for (std::size_t e = 1; e < entries.size(); ++e)
     if (const double distance = squared_distance(entries[e], point); distance < best.distance)
       best = {e, distance};
@@ -68,7 +68,7 @@ void improve(const Cloud& cloud, std::vector<Point>& entries) {
   std::vector<Count> counts(entries.size());
   std::vector<std::pair<double, std::size_t>> costs;
   for (std::size_t p = 0; p < cloud.points.size(); ++p) {
-    const Nearest to = nearest(entries, cloud.points[p]);
+    const NearestEntry to = nearest(entries, cloud.points[p]);
     const auto weight = static_cast<double>(cloud.weights[p]);
     for (std::size_t c = 0; c < sums[to.entry].size(); ++c)
       sums[to.entry][c] += weight * static_cast<double>(cloud.points[p][c]);

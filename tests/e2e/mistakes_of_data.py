@@ -84,7 +84,7 @@ TABLE = (
     Mistake(f'strata-partition build --input {SPEC} --parts 0 --output p', ('--parts',)),
     Mistake(f'strata-partition build --input {SPEC} --part 2 --output p', ('--part', '--parts')),
     Mistake(f'strata-partition build {SPEC} --parts 2 --output p', ('unexpected argument synthetic:', 'Did you mean --input synthetic:')),
-    Mistake(f'strata-partition --input {SPEC} --parts 2 --output p', ('unknown argument --input', 'strata-partition build --input')),
+    Mistake(f'strata-partition --input {SPEC} --parts 2 --output p', ('unknown option --input', 'strata-partition build --input')),
     Mistake(f'strata-partition build --input {SPEC} --parts 2 --output taken', ('taken exists', '--force')),
     Mistake(f'strata-partition build --input {SPEC} --parts 2 --output no/p', ('no does not exist', 'mkdir')),
     Mistake(f'strata-partition build --input {SPEC} --parts 2 --output p --features f64', ('--features f64', 'bf16')),

@@ -117,7 +117,7 @@ class Partition(unittest.TestCase):
             ({"max_class": 3}, "Did you mean max_classes?"),
             ({"json": True}, "knows no option json"),
             ({"method": "metix"}, "Did you mean metis?"),
-            ({"quality": "poor"}, "quality: poor"),
+            ({"quality": "poor"}, 'quality: there is no "poor"'),
             ({"imbalance": [0.1, 0.2]}, "imbalance"),
             ({"memory": "1MiB"}, "64MiB"),
         ):

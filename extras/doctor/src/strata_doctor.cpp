@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "strata/cli/config_file.hpp"
 #include "strata/cli/failure.hpp"
@@ -17,6 +17,7 @@
 #include "strata/doctor/last_resort.hpp"
 #include "strata/graph/source.hpp"
 #include "strata/util/build_version.hpp"
+#include "strata/util/command_line.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
 #include "strata/util/process.hpp"
@@ -32,44 +33,24 @@ struct Words {
   std::string text;
 };
 
-Words parse(int argc, char** argv) {
-  Words words;
-  CLI::App app(
-      "Looks for what would make a job fail or crawl, before it does.\n\n"
+Words parse(const std::vector<std::string>& given) {
+  constexpr const char* kAbout =
+      "strata-doctor [OPTION...]     looks for what would make a job fail or crawl\n\n"
       "  mpirun -n 16 strata-doctor --graph parts --config run.toml\n\n"
       "Start it as strata-train will be started: with the same hosts, ranks and\n"
       "settings, under mpirun or srun. Exit code: 0 if all is well, 1 for warnings, 2\n"
-      "if a run would fail. docs/clusters.md explains what it checks.\n",
-      "strata-doctor");
-  app.get_formatter()->column_width(18);
-  // The last value wins, as in strata-train.
-  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  const auto add = [&](const char* name, std::string& value, const char* type, const char* help) {
-    app.add_option(name, value, help)->type_name(type)->check([](const std::string& text) {
-      return text.empty() ? "the value is empty" : std::string();
-    });
-  };
-  app.add_flag("--quick", words.quick, "Measure for at most 10 s instead of 60 s")->disable_flag_override();
-  add("--json", words.json, "FILE", "File for the findings and the measurements");
-  add("--graph", words.graph, "PARTS", "Parts that all hosts should see alike and read fast");
-  add("--config", words.config, "FILE", "Configuration file of a run: what would it need?");
-  add("--output", words.output, "DIR", "Folder of the run, for its space (default: this folder)");
-  app.set_version_flag("--version", "strata-doctor " + build_version());
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    words.text = app.help();
-  } catch (const CLI::CallForVersion&) {
-    words.text = app.version() + "\n";
-  } catch (const CLI::ArgumentMismatch& error) {
-    // "--graph: 1 required PARTS missing", "quick was given a disallowed flag override"
-    const std::string_view text = error.what(), name = text.substr(0, text.find_first_of(": "));
-    throw InputError(name.starts_with('-') ? fmt::format("{} needs a value", name)
-                                           : fmt::format("--{} takes no value", name),
-                     "strata-doctor --help lists the options.");
-  } catch (const CLI::ParseError& error) {
-    throw InputError(error.what(), "strata-doctor --help lists the options.");
-  }
+      "if a run would fail. docs/clusters.md explains what it checks.\n\n";
+  Words words;
+  options::OptionTable table;
+  table.add("quick", words.quick, "Measure for at most 10 s instead of 60 s");
+  table.add("json", words.json, "File for the findings and the measurements").like("FILE");
+  table.add("graph", words.graph, "Parts that all hosts should see alike and read fast").like("PARTS");
+  table.add("config", words.config, "Configuration file of a run: what would it need?").like("FILE");
+  table.add("output", words.output, "Folder of the run, for its space (default: this folder)").like("DIR");
+  if (std::ranges::find(given, "--version") != given.end())
+    words.text = "strata-doctor " + build_version() + "\n";
+  else
+    words.text = read_words("strata-doctor", kAbout, table, given);
   return words;
 }
 
@@ -136,7 +117,7 @@ int main(int argc, char** argv) {
   doctor::prepare_environment();
   int code = static_cast<int>(ExitCode::bad_input);
   try {
-    const Words words = parse(argc, argv);
+    const Words words = parse({argv + 1, argv + argc});
     if (!words.text.empty()) {
       if (comm::rank_of_launcher() == 0) fmt::print("{}", words.text);
       return 0;

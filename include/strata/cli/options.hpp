@@ -9,8 +9,8 @@
 
 #include "strata/train/config.hpp"
 #include "strata/train/inference.hpp"
-#include "strata/train/option_values.hpp"
 #include "strata/train/planning.hpp"
+#include "strata/util/option_values.hpp"
 
 namespace strata::cli {
 

@@ -9,6 +9,7 @@
 #include "strata/graph/graph.hpp"
 #include "strata/partition/compact_graph.hpp"
 #include "strata/partition/stop.hpp"
+#include "strata/util/enum_names.hpp"
 #include "strata/util/thread_pool.hpp"
 
 namespace strata::partition {
@@ -33,6 +34,41 @@ enum class CutDevice { cpu, cuda };
 /// The quantities that methods with few cut edges balance: inner nodes, their in-edges, training nodes, and
 /// each kind of weights that the input gives its nodes.
 enum class Constraint { nodes, edges, train, weights };
+
+}  // namespace strata::partition
+
+namespace strata {
+
+template <>
+inline constexpr auto enum_names<partition::PartitionMethod> =
+    std::to_array<EnumName<partition::PartitionMethod>>({{partition::PartitionMethod::automatic, "auto"},
+                                                         {partition::PartitionMethod::multilevel,
+                                                          "multilevel"},
+                                                         {partition::PartitionMethod::metis, "metis"},
+                                                         {partition::PartitionMethod::random, "random"},
+                                                         {partition::PartitionMethod::range, "range"},
+                                                         {partition::PartitionMethod::file, "file"},
+                                                         {partition::PartitionMethod::merge, "merge"},
+                                                         {partition::PartitionMethod::split, "split"}});
+
+template <>
+inline constexpr auto enum_names<partition::CutQuality> = std::to_array<EnumName<partition::CutQuality>>(
+    {{partition::CutQuality::standard, "default"}, {partition::CutQuality::strong, "strong"}});
+
+template <>
+inline constexpr auto enum_names<partition::CutDevice> = std::to_array<EnumName<partition::CutDevice>>(
+    {{partition::CutDevice::cpu, "cpu"}, {partition::CutDevice::cuda, "cuda"}});
+
+template <>
+inline constexpr auto enum_names<partition::Constraint> =
+    std::to_array<EnumName<partition::Constraint>>({{partition::Constraint::nodes, "nodes"},
+                                                    {partition::Constraint::edges, "edges"},
+                                                    {partition::Constraint::train, "train"},
+                                                    {partition::Constraint::weights, "weights"}});
+
+}  // namespace strata
+
+namespace strata::partition {
 
 /// Parts that a graph has already.
 struct GivenParts {
@@ -80,8 +116,6 @@ void check_node_weights(int kinds, const AssignOptions& options);
 /// Throws InputError if the device is not there, or the program was built without it.
 void check_device(const AssignOptions& options);
 
-std::string name_of(PartitionMethod method);
-std::string name_of(Constraint constraint);
 /// The name of a constraint; with several kinds of weights it has a number: "weights 2" is kind 1.
 std::string name_of(Constraint constraint, const CompactGraph& graph, int kind);
 

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "strata/train/config.hpp"
-#include "strata/train/option_table.hpp"
+#include "strata/util/option_table.hpp"
 
 namespace strata::train {
 

@@ -122,7 +122,7 @@ TEST_F(Assign, MetisKeepsEachOfSeveralConstraints) {
     const auto part_of = assign(c, options);
     for (const Constraint constraint : options.balance) {
       EXPECT_LE(balance(loads(part_of, weights_of(constraint, c.graph, c.train), parts)), 1.05 + 1e-9)
-          << name_of(constraint) << " in " << parts << " parts";
+          << enum_name(constraint) << " in " << parts << " parts";
     }
   }
 }
@@ -137,11 +137,11 @@ TEST_F(Assign, EveryMethodKeepsTheWeightsOfNodesIfAsked) {
   for (const PartitionMethod method :
        {PartitionMethod::metis, PartitionMethod::multilevel, PartitionMethod::automatic}) {
     AssignOptions options{.num_parts = 5, .method = method};
-    EXPECT_GT(fullest(options, 0), 1.05) << name_of(method);
+    EXPECT_GT(fullest(options, 0), 1.05) << enum_name(method);
     for (const auto& asked : {std::vector{Constraint::weights}, {Constraint::nodes, Constraint::weights}}) {
       options.balance = asked;
       for (const int kind : {0, 1})
-        EXPECT_LE(fullest(options, kind), 1.03 + 1e-9) << name_of(method) << ", kind " << kind;
+        EXPECT_LE(fullest(options, kind), 1.03 + 1e-9) << enum_name(method) << ", kind " << kind;
     }
   }
 }
@@ -194,7 +194,7 @@ TEST_F(Assign, NoPartIsEmptyWhereFewNodesHaveAllTheWeight) {
       for (const auto& asked : {std::vector{Constraint::weights}, {Constraint::nodes, Constraint::weights}}) {
         const auto part_of = assign(c, {.num_parts = parts, .method = method, .balance = asked});
         EXPECT_EQ(std::set(part_of.begin(), part_of.end()).size(), at(parts))
-            << name_of(method) << ", " << nodes << " nodes, " << parts << " parts";
+            << enum_name(method) << ", " << nodes << " nodes, " << parts << " parts";
       }
   }
 }

@@ -174,7 +174,8 @@ TEST(Build, GivesBackTheGraphForEveryMethodAndNumberOfParts) {
                                        PartitionMethod::random, PartitionMethod::range}) {
     for (const int parts : {1, 2, 5, kMany}) {
       for (const bool undirected : {false, true}) {
-        SCOPED_TRACE(name_of(method) + " " + std::to_string(parts) + " seed " + std::to_string(++seed));
+        SCOPED_TRACE(std::string(enum_name(method)) + " " + std::to_string(parts) + " seed " +
+                     std::to_string(++seed));
         expect_round_trip({.undirected = undirected, .seed = seed}, {.num_parts = parts, .method = method},
                           DType::f32);
       }

@@ -94,9 +94,14 @@ TEST_F(CallOfCommand, RefusesValuesAsTheProgramDoes) {
   test::expect_error<InputError>([&] { build({}); }, {"--parts is required"});
   test::expect_error<InputError>(
       [&] {
+        build({{"parts", {"4", "5"}}});
+      },
+      {"strata.partition() takes one value of parts, not 2"});
+  test::expect_error<InputError>(
+      [&] {
         run(build({{"parts", {"4"}}, {"method", {"metix"}}}));
       },
-      {"--method metix is unknown", "Did you mean metis?"});
+      {"--method: there is no \"metix\"", "Did you mean metis?"});
   EXPECT_EQ(num_entries(), 0u);
 }
 

@@ -220,7 +220,7 @@ TEST_F(Multilevel, IsSoundOnRandomGraphs) {
                                               .seed = seed});
     const CompactGraph graph = compact(std::move(random.structure), pool);
     for (const PartitionMethod method : {PartitionMethod::automatic, PartitionMethod::multilevel}) {
-      SCOPED_TRACE(testing::Message() << name_of(method) << ", seed " << seed);
+      SCOPED_TRACE(testing::Message() << enum_name(method) << ", seed " << seed);
       expect_sound(graph, random.splits.train,
                    {.num_parts = 2 + 9 * static_cast<int>(seed), .method = method, .seed = seed});
     }
@@ -267,7 +267,7 @@ TEST_F(Multilevel, DealsNodesWithoutNeighborsAndSmallComponentsWithoutMetis) {
   for (NodeId v = kCore; v < kNodes / 2; v += 2) edges.push_back({v, v + 1});
   const CompactGraph graph = from_edges(kNodes, edges);
   for (const PartitionMethod method : {PartitionMethod::automatic, PartitionMethod::metis}) {
-    SCOPED_TRACE(name_of(method));
+    SCOPED_TRACE(enum_name(method));
     expect_sound(graph, {}, {.num_parts = 3, .method = method});
     expect_sound(graph, {},
                  {.num_parts = 4, .method = method, .balance = {Constraint::nodes, Constraint::edges}});

@@ -51,23 +51,24 @@ class Refusals : public test::ProgramTest {
 };
 
 TEST_F(Refusals, NumbersAreNumbersInTheirRange) {
-  for (const char* const value : {"abc", "0", "2.5", "100001", "''"})
-    expect_refused(build("--parts ") + value, "is no whole number in range 1 to 100000",
-                   "Give a whole number from 1");
-  for (const char* const value : {"x", "nan", "inf", "-1", "0"})
-    expect_refused(build("--parts 2 --imbalance ") + value, "is no number in range 0.001 to 10",
-                   "Give a number from");
-  for (const char* const value : {"x", "2.5", "-1"})
-    expect_refused(build("--parts 2 --clusters ") + value, "in range 0 to 65536",
-                   "Give a whole number from 0");
-  for (const char* const value : {"-1", "99999999999999999999999", "1.5"})
-    expect_refused(build("--parts 2 --seed ") + value, "in range 0 to 18446744073709551615",
-                   "Give a whole number");
+  const auto refuse = [&](const std::string& option, const std::string& value, const std::string& remedy) {
+    expect_refused(build("--parts 2 ") + option + " " + value, option + ": ", remedy);
+  };
+  for (const char* const value : {"abc", "2.5"}) refuse("--parts", value, "Give an integer");
+  refuse("--parts", "0", "Give at least 1.");
+  refuse("--parts", "100001", "Give at most 100000.");
+  for (const char* const value : {"x", "nan", "inf"}) refuse("--imbalance", value, "Give a finite decimal");
+  for (const char* const value : {"-1", "0", "11"}) refuse("--imbalance", value, "from 0.001 to 10");
+  for (const char* const value : {"x", "2.5"}) refuse("--clusters", value, "Give an integer");
+  refuse("--clusters", "-1", "Give at least 0.");
+  refuse("--seed", "-1", "Give 0 or more.");
+  refuse("--seed", "99999999999999999999999", "Give at most 18446744073709551615.");
+  refuse("--seed", "1.5", "Give an integer");
   EXPECT_EQ(run(build("--parts 2 --seed 18446744073709551615")).exit_code, 0);
 }
 
 TEST_F(Refusals, ValuesAreNotEmpty) {
-  for (const char* const option : {"--memory", "--report", "--labels", "--features", "--split"})
+  for (const char* const option : {"--parts", "--memory", "--report", "--labels", "--features", "--split"})
     expect_refused(build("--parts 2 ") + option + " ''", std::string(option) + ": the value is empty",
                    "leave the option out");
   expect_refused("info ''", "SPEC: the value is empty", "Give one");
@@ -120,6 +121,14 @@ TEST_F(Refusals, NamesOfNodesReplaceNothingUnasked) {
   fs::remove(names);
   fs::create_directory(names);
   expect_refused(command + " --force", "it is no file", "Choose another --output");
+}
+
+TEST_F(Refusals, ValuesThatCannotBe) {
+  expect_refused(build("--parts 2 --memory 1MiB"), "--memory 1MiB: less than", "Give 64MiB or more");
+  expect_refused(build("--parts 2 --scratch nowhere"), "--scratch nowhere: no such directory",
+                 "Name a folder");
+  expect_refused(build("--parts 2 --method merge"), "--method merge is for parts", "repartition");
+  expect_refused(build("--parts 2 --method file:"), "--method file:: it names no file", "file:PATH");
 }
 
 TEST_F(Refusals, OptionsWithoutEffect) {

@@ -76,7 +76,7 @@ TEST_F(Stored, IsCutNearlyAsInMemoryAndTheSameForEveryNumberOfThreads) {
                                          : weights_.values[at(v)];
         const auto sum = static_cast<double>(std::accumulate(loads.begin(), loads.end(), Count{0}));
         EXPECT_LE(static_cast<double>(*std::ranges::max_element(loads)), sum / 8 * 1.03 + 1)
-            << name_of(constraint);
+            << enum_name(constraint);
       }
     }
   }

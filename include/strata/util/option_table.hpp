@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <deque>
+#include <filesystem>
 #include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "strata/train/option_values.hpp"
+#include "strata/util/option_values.hpp"
 
 namespace strata::options {
 
 /// One option of a program: all that the command line, configuration files, --help, the records of a run and
 /// the comparison of runs know about it.
 struct Option {
-  std::string name;     ///< "batch-size": --batch-size, or a key of a file
+  std::string name;     ///< "batch-size": --batch-size, or a key of a file; "SPEC" of a place
   std::string heading;  ///< group of the option in --help
   std::string table;    ///< table of the option in a file: "training"
   std::string help;
@@ -21,7 +22,10 @@ struct Option {
   std::string default_value;  ///< as --help shows it; empty: not shown
   bool takes_value = true;
   bool value_is_optional = false;
-  bool is_common = false;  ///< shown by the short --help
+  bool repeats = false;      ///< its values add up; of another option, the last one counts
+  bool is_place = false;     ///< an argument without a name
+  bool is_required = false;  ///< on a command line
+  bool is_common = false;    ///< shown by the short --help
   /// Whether it affects the result: a run that is resumed must have the same value.
   bool is_fixed = false;
   bool of_host = false;     ///< ranks may differ in it
@@ -31,6 +35,13 @@ struct Option {
   std::function<void(std::string_view what, const FileValue& value)> read_file;
   std::function<std::string()> literal;  ///< the variable's value as TOML and JSON write it
 
+  std::string shown() const { return is_place ? name : "--" + name; }
+
+  Option& like(std::string value) {
+    hint = std::move(value);
+    return *this;
+  }
+  Option& required() { return set(is_required); }
   Option& common() { return set(is_common); }
   Option& fixed() { return set(is_fixed); }
   Option& per_host() { return set(of_host); }
@@ -43,6 +54,19 @@ struct Option {
   }
 };
 
+/// The type of an option's values, by the variable that they set.
+Text type_of(const std::string&);
+Path type_of(const std::filesystem::path&);
+Flag type_of(const bool&);
+Unsigned type_of(const std::uint64_t&);
+Real type_of(const double&);
+template <std::signed_integral T>
+Integer<T> type_of(const T&);
+template <NamedEnum Enum>
+Choice<Enum> type_of(const Enum&);
+template <typename T>
+auto type_of(const std::vector<T>& values) -> List<decltype(type_of(values.front()))>;
+
 /// The options of a program, bound to the variables that they set. The variables must outlive the table.
 ///
 ///     table.add("hidden", config.hidden, "Width of the hidden layers").common().fixed();
@@ -53,35 +77,8 @@ class OptionTable {
   void group(std::string heading, std::string table);
 
   /// Adds an option; the type of the variable decides how values are read.
-  Option& add(std::string name, std::string& variable, std::string help) {
-    return add_as<Text>(std::move(name), variable, std::move(help));
-  }
-  Option& add(std::string name, graph::Source& variable, std::string help) {
-    return add_as<GraphSource>(std::move(name), variable, std::move(help));
-  }
-  Option& add(std::string name, bool& variable, std::string help) {
-    return add_as<Flag>(std::move(name), variable, std::move(help));
-  }
-  template <std::signed_integral T>
-  Option& add(std::string name, T& variable, std::string help) {
-    return add_as<Integer<T>>(std::move(name), variable, std::move(help));
-  }
-  Option& add(std::string name, std::uint64_t& variable, std::string help) {
-    return add_as<Unsigned>(std::move(name), variable, std::move(help));
-  }
-  Option& add(std::string name, double& variable, std::string help) {
-    return add_as<Real>(std::move(name), variable, std::move(help));
-  }
-  Option& add(std::string name, std::vector<int>& variable, std::string help) {
-    return add_as<Integers>(std::move(name), variable, std::move(help));
-  }
-  template <NamedEnum Enum>
-  Option& add(std::string name, Enum& variable, std::string help) {
-    return add_as<Choice<Enum>>(std::move(name), variable, std::move(help));
-  }
-
-  Option& add(std::string name, std::vector<std::uint64_t>& variable, std::string help) {
-    return add_as<Unsigneds>(std::move(name), variable, std::move(help));
+  Option& add(std::string name, auto& variable, std::string help) {
+    return add_as<decltype(type_of(variable))>(std::move(name), variable, std::move(help));
   }
 
   template <typename Type>
@@ -95,14 +92,34 @@ class OptionTable {
     option.default_value = Type::shown(variable);
     option.takes_value = !std::is_same_v<Type, Flag>;
     option.value_is_optional = std::is_same_v<Type, FlagOrText>;
-    option.read_text = [&variable](std::string_view what, std::string_view text) {
-      variable = Type::from_text(what, text);
+    option.repeats = requires(std::string_view text) { Type::add(variable, text, text); };
+    const auto read_text = [&variable](std::string_view what, std::string_view text) {
+      if constexpr (requires { Type::add(variable, what, text); })
+        Type::add(variable, what, text);
+      else
+        variable = Type::from_text(what, text);
     };
-    option.read_file = [&variable](std::string_view what, const FileValue& value) {
-      variable = Type::from_file(what, value);
+    option.read_text = read_text;
+    option.read_file = [&variable, read_text](std::string_view what, const FileValue& value) {
+      if constexpr (requires { Type::from_file(what, value); })
+        variable = Type::from_file(what, value);
+      else
+        read_text(what, Text::from_file(what, value));
     };
-    option.literal = [&variable] { return Type::literal(variable); };
+    option.literal = [&variable] {
+      if constexpr (requires { Type::literal(variable); })
+        return Type::literal(variable);
+      else
+        return toml_string(Type::shown(variable));
+    };
     return options_.emplace_back(std::move(option));
+  }
+
+  /// Adds an argument without a name, which is required.
+  Option& place(std::string name, auto& variable, std::string help) {
+    Option& option = add(std::move(name), variable, std::move(help));
+    option.is_place = true;
+    return option.required();
   }
 
   const std::deque<Option>& options() const { return options_; }
@@ -114,5 +131,14 @@ class OptionTable {
   std::deque<Option> options_;
   std::string heading_, table_;
 };
+
+/// One option: its name and value at the left, what it does beside them.
+std::string describe_option(const Option& option);
+/// The same of anything else that has a name.
+std::string describe(std::string left, const std::string& help);
+/// The options of a table under their headings; without `all`, the common ones.
+std::string list_options(const OptionTable& table, bool all);
+/// The width of help: that of the terminal, within limits.
+int help_columns();
 
 }  // namespace strata::options

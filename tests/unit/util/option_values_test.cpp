@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/train/option_values.hpp"
+#include "strata/util/option_values.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -5,13 +5,14 @@
 
 #include <concepts>
 #include <cstdint>
+#include <filesystem>
 #include <limits>
+#include <ranges>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
-#include "strata/graph/source.hpp"
 #include "strata/util/enum_names.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/types.hpp"
@@ -21,8 +22,8 @@
 /// A type has a Value, the word for --help (`hint`), the text of a default (`shown`), and a value's
 /// `literal`, which is the same in TOML and JSON and which from_file() reads back. It reads a value from a
 /// text or from a file's value. Both throw InputError whose message begins with `what`, the option as the
-/// user wrote it:
-/// "--hidden" or "hidden".
+/// user wrote it: "--hidden" or "hidden". Without literal() and from_file(), a file has what is shown as a
+/// string. With add() instead of from_text(), an option may be given several times.
 namespace strata::options {
 
 /// A value as a configuration file types it.
@@ -62,16 +63,12 @@ struct Text {
   static Value from_file(std::string_view what, const FileValue& value);
 };
 
-/// A graph as a user names it.
-struct GraphSource {
-  using Value = graph::Source;
-  static std::string hint() { return "SPEC"; }
-  static std::string shown(const Value& value) { return value.text(); }
-  static std::string literal(const Value& value) { return toml_string(value.text()); }
-  static Value from_text(std::string_view what, std::string_view text);
-  static Value from_file(std::string_view what, const FileValue& value) {
-    return from_text(what, Text::from_file(what, value));
-  }
+/// A file or a folder.
+struct Path {
+  using Value = std::filesystem::path;
+  static std::string hint() { return "PATH"; }
+  static std::string shown(const Value& value) { return value.string(); }
+  static Value from_text(std::string_view, std::string_view text) { return text; }
 };
 
 struct Flag {
@@ -93,11 +90,14 @@ struct Switch {
   static Value from_file(std::string_view what, const FileValue& value);
 };
 
-template <std::signed_integral T>
+template <std::signed_integral T, T kLeast = std::numeric_limits<T>::min(),
+          T kMost = std::numeric_limits<T>::max()>
 struct Integer {
   using Value = T;
-  static constexpr std::int64_t kLeast = std::numeric_limits<T>::min(), kMost = std::numeric_limits<T>::max();
-  static std::string hint() { return "INT"; }
+  static std::string hint() {
+    const bool any = kLeast == std::numeric_limits<T>::min() && kMost == std::numeric_limits<T>::max();
+    return any ? "INT" : fmt::format("{}..{}", kLeast, kMost);
+  }
   static std::string shown(Value value) { return std::to_string(value); }
   static std::string literal(Value value) { return std::to_string(value); }
   static Value from_text(std::string_view what, std::string_view text) {
@@ -128,15 +128,36 @@ struct Real {
   static Value from_file(std::string_view what, const FileValue& value);
 };
 
+/// The entries of 15,10,5.
+std::vector<std::string_view> split_list(std::string_view what, std::string_view text);
+
 /// 15,10,5; in a file [15, 10, 5].
-struct Integers {
-  using Value = std::vector<int>;
-  static std::string hint() { return "INT,..."; }
-  static std::string shown(const Value& value) { return fmt::format("{}", fmt::join(value, ",")); }
-  static std::string literal(const Value& value) { return fmt::format("[{}]", fmt::join(value, ", ")); }
-  static Value from_text(std::string_view what, std::string_view text);
-  static Value from_file(std::string_view what, const FileValue& value);
+template <typename Entry>
+struct List {
+  using Value = std::vector<typename Entry::Value>;
+  static std::string hint() { return Entry::hint() + ",..."; }
+  static std::string shown(const Value& value) {
+    return fmt::format("{}", fmt::join(value | std::views::transform(Entry::shown), ","));
+  }
+  static std::string literal(const Value& value) {
+    return fmt::format("[{}]", fmt::join(value | std::views::transform(Entry::literal), ", "));
+  }
+  static Value from_text(std::string_view what, std::string_view text) {
+    Value values;
+    for (const std::string_view entry : split_list(what, text))
+      values.push_back(Entry::from_text(what, entry));
+    return values;
+  }
+  static Value from_file(std::string_view what, const FileValue& value) {
+    const auto* array = value.as<FileValue::Array>();
+    if (array == nullptr) refuse_type(what, value, "an array such as [15, 10, 5]");
+    Value values;
+    for (const FileValue& entry : *array)
+      values.push_back(Entry::from_file(fmt::format("{}[{}]", what, values.size()), entry));
+    return values;
+  }
 };
+using Integers = List<Integer<int>>;
 
 /// 4 or 8,8,1; in a file 4 or [8, 8, 1].
 struct IntegerOrIntegers {
@@ -149,16 +170,6 @@ struct IntegerOrIntegers {
   static Value from_text(std::string_view what, std::string_view text) {
     return Integers::from_text(what, text);
   }
-  static Value from_file(std::string_view what, const FileValue& value);
-};
-
-/// 0,1,2; in a file [0, 1, 2].
-struct Unsigneds {
-  using Value = std::vector<std::uint64_t>;
-  static std::string hint() { return "UINT,..."; }
-  static std::string shown(const Value& value) { return fmt::format("{}", fmt::join(value, ",")); }
-  static std::string literal(const Value& value);
-  static Value from_text(std::string_view what, std::string_view text);
   static Value from_file(std::string_view what, const FileValue& value);
 };
 
@@ -185,9 +196,6 @@ struct Choice {
   static Value from_text(std::string_view what, std::string_view text) {
     return enum_value<Enum>(text, what);
   }
-  static Value from_file(std::string_view what, const FileValue& value) {
-    return from_text(what, Text::from_file(what, value));
-  }
 };
 
 /// 60GiB; in a file a string, or a number of bytes.
@@ -200,19 +208,15 @@ struct Bytes {
   static Value from_file(std::string_view what, const FileValue& value);
 };
 
-/// Shows a number, or auto (-1).
-struct NumberOrAuto {
+/// Bytes, or auto (-1).
+struct BytesOrAuto {
   using Value = std::int64_t;
   static constexpr Value kAutomatic = -1;
+  static std::string hint() { return "auto,BYTES"; }
   static std::string shown(Value value) { return value == kAutomatic ? "auto" : std::to_string(value); }
   static std::string literal(Value value) {
     return value == kAutomatic ? toml_string("auto") : std::to_string(value);
   }
-};
-
-/// Bytes, or auto.
-struct BytesOrAuto : NumberOrAuto {
-  static std::string hint() { return "auto,BYTES"; }
   static Value from_text(std::string_view what, std::string_view text);
   static Value from_file(std::string_view what, const FileValue& value);
 };

@@ -10,8 +10,19 @@
 namespace strata::train {
 namespace {
 
-using options::FileValue;
 using options::OptionTable;
+
+/// A graph as a user names it.
+struct GraphSource {
+  using Value = graph::Source;
+  static std::string hint() { return "SPEC"; }
+  static std::string shown(const Value& value) { return value.text(); }
+  static Value from_text(std::string_view what, std::string_view text) try {
+    return graph::Source(text);
+  } catch (const InputError& error) {
+    throw InputError(fmt::format("{}: {}", what, error.what()), error.remedy());
+  }
+};
 
 /// constant, cosine, or step[:UPDATES[:FACTOR]]; a string in a file.
 struct ScheduleChoice {
@@ -21,7 +32,6 @@ struct ScheduleChoice {
     if (value.kind != ScheduleKind::step) return std::string(enum_name(value.kind));
     return fmt::format("step:{}:{}", value.step_size, value.gamma);
   }
-  static std::string literal(const Value& value) { return options::toml_string(shown(value)); }
   static Value from_text(std::string_view what, std::string_view text) {
     const std::size_t colon = text.find(':');
     Value value{.kind = enum_value<ScheduleKind>(text.substr(0, colon), what)};
@@ -35,19 +45,17 @@ struct ScheduleChoice {
     if (second != std::string_view::npos) value.gamma = options::read_real(what, numbers.substr(second + 1));
     return value;
   }
-  static Value from_file(std::string_view what, const FileValue& value) {
-    return from_text(what, options::Text::from_file(what, value));
-  }
 };
 
 void add_data_options(OptionTable& table, TrainSettings& settings) {
   TrainConfig& c = settings.config;
   table.group("Data and output", "data");
   table
-      .add("graph", c.graph,
-           "Partition directory that strata-partition build wrote; or synthetic:KEY=VALUE,... (generated on "
-           "one machine), or planted:parts=N,within=0.9,KEY=VALUE,... (communities, generated on any number "
-           "of machines)")
+      .add_as<GraphSource>(
+          "graph", c.graph,
+          "Partition directory that strata-partition build wrote; or synthetic:KEY=VALUE,... (generated on "
+          "one machine), or planted:parts=N,within=0.9,KEY=VALUE,... (communities, generated on any number "
+          "of machines)")
       .common();
   table
       .add("output", c.output,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/train/option_values.hpp"
+#include "strata/util/option_values.hpp"
 
 #include <algorithm>
 #include <charconv>
@@ -36,12 +36,6 @@ T parse_integer(std::string_view what, std::string_view text) {
   if (failed != std::errc() || rest != end || has_leading_zero(text))
     throw InputError(fmt::format("{}: \"{}\" is no integer", what, text), kIntegerRemedy);
   return value;
-}
-
-void check_list(std::string_view what, std::string_view text) {
-  if (text.find_first_of(" []()") != std::string_view::npos)
-    throw InputError(fmt::format("{}: \"{}\" has blanks or brackets", what, text),
-                     "Write a list with commas only, such as 15,10,5.");
 }
 
 std::string describe(const FileValue& value) {
@@ -123,14 +117,6 @@ std::string Text::from_file(std::string_view what, const FileValue& value) {
   return *text;
 }
 
-graph::Source GraphSource::from_text(std::string_view what, std::string_view text) {
-  try {
-    return graph::Source(text);
-  } catch (const InputError& error) {
-    throw InputError(fmt::format("{}: {}", what, error.what()), error.remedy());
-  }
-}
-
 bool Flag::from_text(std::string_view what, std::string_view text) {
   if (text == "true") return true;
   if (text == "false") return false;
@@ -173,57 +159,22 @@ double Real::from_file(std::string_view what, const FileValue& value) {
   return *number;
 }
 
-std::vector<int> Integers::from_text(std::string_view what, std::string_view text) {
-  check_list(what, text);
-  std::vector<int> values;
-  if (text.empty()) return values;
-  for (std::size_t begin = 0; begin <= text.size();) {
+std::vector<std::string_view> split_list(std::string_view what, std::string_view text) {
+  if (text.find_first_of(" []()") != std::string_view::npos)
+    throw InputError(fmt::format("{}: \"{}\" has blanks or brackets", what, text),
+                     "Write a list with commas only, such as 15,10,5.");
+  std::vector<std::string_view> entries;
+  for (std::size_t begin = 0; !text.empty() && begin <= text.size();) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
-    values.push_back(Integer<int>::from_text(what, text.substr(begin, end - begin)));
+    entries.push_back(text.substr(begin, end - begin));
     begin = end + 1;
   }
-  return values;
-}
-
-std::vector<int> Integers::from_file(std::string_view what, const FileValue& value) {
-  const auto* array = value.as<FileValue::Array>();
-  if (array == nullptr) refuse_type(what, value, "an array of integers such as [15, 10, 5]");
-  std::vector<int> values;
-  for (const FileValue& entry : *array)
-    values.push_back(Integer<int>::from_file(fmt::format("{}[{}]", what, values.size()), entry));
-  return values;
+  return entries;
 }
 
 std::vector<int> IntegerOrIntegers::from_file(std::string_view what, const FileValue& value) {
   if (value.as<FileValue::Array>() != nullptr) return Integers::from_file(what, value);
   return {Integer<int>::from_file(what, value)};
-}
-
-std::string Unsigneds::literal(const Value& value) {
-  std::vector<std::string> literals;
-  for (const std::uint64_t entry : value) literals.push_back(Unsigned::literal(entry));
-  return fmt::format("[{}]", fmt::join(literals, ", "));
-}
-
-std::vector<std::uint64_t> Unsigneds::from_text(std::string_view what, std::string_view text) {
-  check_list(what, text);
-  std::vector<std::uint64_t> values;
-  if (text.empty()) return values;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(',', begin), text.size());
-    values.push_back(read_unsigned(what, text.substr(begin, end - begin)));
-    begin = end + 1;
-  }
-  return values;
-}
-
-std::vector<std::uint64_t> Unsigneds::from_file(std::string_view what, const FileValue& value) {
-  const auto* array = value.as<FileValue::Array>();
-  if (array == nullptr) refuse_type(what, value, "an array of integers such as [0, 1, 2]");
-  std::vector<std::uint64_t> values;
-  for (const FileValue& entry : *array)
-    values.push_back(Unsigned::from_file(fmt::format("{}[{}]", what, values.size()), entry));
-  return values;
 }
 
 std::string FlagOrText::literal(const Value& value) {

@@ -2,7 +2,6 @@
 // Measures useful bytes per second of ChunkTensor::gather against the hardware's best. See README.md.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -19,6 +18,7 @@
 #include "strata/plan/rates.hpp"
 #include "strata/tensor/chunk_tensor.hpp"
 #include "strata/tensor/path_rates.hpp"
+#include "strata/util/command_line.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
 
@@ -41,30 +41,22 @@ struct Arguments {
   std::string json;
 };
 
-void add_options(CLI::App& app, Arguments& a) {
-  app.add_option("--cases", a.cases, "of local, convert, codes, striped, host, mixed, planned")
-      ->delimiter(',')
-      ->capture_default_str();
-  app.add_option("--row-bytes", a.row_bytes)->delimiter(',')->capture_default_str();
-  app.add_option("--rows", a.num_rows, "gathered at once")->delimiter(',')->capture_default_str();
-  app.add_option("--host-row-bytes", a.host_row_bytes)->delimiter(',')->capture_default_str();
-  app.add_option("--host-paths", a.host_paths)
-      ->delimiter(',')
-      ->check(CLI::IsMember({"zero-copy", "threads", "both"}))
-      ->capture_default_str();
-  app.add_option("--threads", a.threads, "CPU threads per rank (0: the default)")
-      ->delimiter(',')
-      ->capture_default_str();
-  app.add_option("--shares", a.shares, "of the rows for the threads; 0: measured")
-      ->delimiter(',')
-      ->capture_default_str();
-  app.add_option("--multiprocessors", a.multiprocessors, "of the GPU; 0: the default")
-      ->delimiter(',')
-      ->capture_default_str();
-  app.add_option("--local-gib", a.local_gib, "table on each GPU")->capture_default_str();
-  app.add_option("--host-gib", a.host_gib, "table in host memory")->capture_default_str();
-  app.add_option("--runs", a.timing.runs)->check(CLI::PositiveNumber)->capture_default_str();
-  app.add_option("--json", a.json, "file for the results");
+std::string read(Arguments& a, const std::vector<std::string>& words) {
+  options::OptionTable table;
+  table.add("cases", a.cases, "Cases of local, convert, codes, striped, host, mixed, planned");
+  table.add("row-bytes", a.row_bytes, "Bytes per row");
+  table.add("rows", a.num_rows, "Rows that are gathered at once");
+  table.add("host-row-bytes", a.host_row_bytes, "Bytes per row in host memory");
+  table.add("host-paths", a.host_paths, "How host rows travel: zero-copy, threads, both");
+  table.add("threads", a.threads, "CPU threads per rank (0: the default)");
+  table.add("shares", a.shares, "Shares of the rows for the threads; 0: measured");
+  table.add("multiprocessors", a.multiprocessors, "Multiprocessors of the GPU; 0: the default");
+  table.add("local-gib", a.local_gib, "Size of the table on each GPU");
+  table.add("host-gib", a.host_gib, "Size of the table in host memory");
+  table.add_as<options::Integer<int, 1>>("runs", a.timing.runs, "Runs of each case");
+  table.add("json", a.json, "File for the results");
+  return options::read_words("benchmark_gather", "Rates of gathering rows from every stratum\n\n", table,
+                             words);
 }
 
 /// The result of one row of the table.
@@ -75,10 +67,6 @@ struct Result {
   double limit = 0;   ///< that the ratio refers to, for the same bytes
   double cores = 0;   ///< CPU seconds per second and rank
 };
-
-HostPath host_path(const std::string& name) {
-  return name == "threads" ? HostPath::threads : name == "both" ? HostPath::both : HostPath::zero_copy;
-}
 
 /// Everything the cases share.
 class Benchmark {
@@ -271,7 +259,7 @@ class Benchmark {
       local.close(machine_);
       tensor::ChunkTensor host = coded_table(arguments_.host_gib, code, tensor::Placement::on_host);
       for (const std::string& path : arguments_.host_paths) {
-        host.configure({.host_path = host_path(path)});
+        host.configure({.host_path = enum_value<HostPath>(path, "--host-paths")});
         for (const Count rows : arguments_.num_rows)
           measure(host,
                   {.where = "host", .how = how + ", " + path, .rows = rows, .limit = limits_.host_to_device});
@@ -315,7 +303,7 @@ class Benchmark {
         for (const int threads : path == "zero-copy" ? std::vector<int>{0} : arguments_.threads)
           for (const double share : path == "both" ? arguments_.shares : std::vector<double>{0})
             for (const int multiprocessors : arguments_.multiprocessors) {
-              tensor.configure({.host_path = host_path(path),
+              tensor.configure({.host_path = enum_value<HostPath>(path, "--host-paths"),
                                 .threads = threads,
                                 .threads_share = share,
                                 .multiprocessors = multiprocessors});
@@ -505,10 +493,9 @@ void run(const Arguments& arguments, const comm::World& world) {
 
 int main(int argc, char** argv) {
   strata::benchmark::Arguments arguments;
-  CLI::App app("Rates of gathering rows from every stratum");
-  strata::benchmark::add_options(app, arguments);
-  CLI11_PARSE(app, argc, argv);
   try {
+    if (const std::string help = strata::benchmark::read(arguments, {argv + 1, argv + argc}); !help.empty())
+      return fmt::print("{}", help), 0;
     const strata::comm::World world(&argc, &argv);
     strata::benchmark::run(arguments, world);
   } catch (const std::exception& error) {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -16,6 +15,7 @@
 #include "strata/graph/part_file.hpp"
 #include "strata/store/machine_graph.hpp"
 #include "strata/tensor/host_region.hpp"
+#include "strata/util/command_line.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
 
@@ -31,12 +31,15 @@ struct Arguments {
   std::string json;
 };
 
-void add_options(CLI::App& app, Arguments& arguments) {
-  app.add_option("--graph", arguments.graph, "partition directory")->required();
-  app.add_option("--runs", arguments.runs)->check(CLI::PositiveNumber)->capture_default_str();
-  app.add_flag("--edge-ids", arguments.edge_ids, "load them too: then all of the files is read");
-  app.add_flag("--in-degrees", arguments.in_degrees, "of all nodes, as GCN needs them");
-  app.add_option("--json", arguments.json, "file for the results");
+std::string read(Arguments& arguments, const std::vector<std::string>& words) {
+  options::OptionTable table;
+  table.add("graph", arguments.graph, "Partition directory").required();
+  table.add_as<options::Integer<int, 1>>("runs", arguments.runs, "Runs of each way of reading");
+  table.add("edge-ids", arguments.edge_ids, "Load them, too: then all of the files is read");
+  table.add("in-degrees", arguments.in_degrees, "Load those of all nodes, as GCN needs them");
+  table.add("json", arguments.json, "File for the results");
+  return options::read_words("benchmark_loading", "Time of loading parts from the page cache\n\n", table,
+                             words);
 }
 
 /// Bytes of the parts that load() reads on a single machine.
@@ -225,10 +228,9 @@ void run(const Arguments& arguments, const comm::World& world) {
 
 int main(int argc, char** argv) {
   strata::benchmark::Arguments arguments;
-  CLI::App app("Time of loading parts from the page cache");
-  strata::benchmark::add_options(app, arguments);
-  CLI11_PARSE(app, argc, argv);
   try {
+    if (const std::string help = strata::benchmark::read(arguments, {argv + 1, argv + argc}); !help.empty())
+      return fmt::print("{}", help), 0;
     const strata::comm::World world(&argc, &argv);
     strata::benchmark::run(arguments, world);
   } catch (const std::exception& error) {

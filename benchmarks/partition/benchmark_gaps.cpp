@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -18,6 +17,7 @@
 
 #include "multilevel/cluster.hpp"
 #include "strata/graph/read_graph.hpp"
+#include "strata/util/command_line.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
 #include "strata/util/format.hpp"
@@ -201,20 +201,20 @@ void run(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  Options options;
-  CLI::App app{"Measures neighbor lists of gaps beside lists of 32-bit ids, on one thread"};
-  app.add_option("--input", options.input, "A graph, as strata-partition names it")->required();
-  app.add_option("--scale", options.scale,
-                 "Take gaps this many times as large, as a graph of so many times the nodes has")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 1 << 20));
-  app.add_option("--folder", options.folder, "On the disk that is measured")->capture_default_str();
-  app.add_option("--runs", options.runs, "The fastest counts")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 100));
-  CLI11_PARSE(app, argc, argv);
+  Options wanted;
   try {
-    run(options);
+    options::OptionTable table;
+    table.add("input", wanted.input, "A graph, as strata-partition names it").required();
+    table.add_as<options::Integer<Count, 1, 1 << 20>>(
+        "scale", wanted.scale,
+        "Take gaps this many times as large, as a graph of so many times the nodes has");
+    table.add("folder", wanted.folder, "A folder on the disk that is measured");
+    table.add_as<options::Integer<int, 1, 100>>("runs", wanted.runs, "Runs; the fastest counts");
+    const std::string help = options::read_words(
+        "benchmark-gaps", "Measures neighbor lists of gaps beside lists of 32-bit ids, on one thread\n\n",
+        table, {argv + 1, argv + argc});
+    if (!help.empty()) return fmt::print("{}", help), 0;
+    run(wanted);
     return 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}\n", format_error("benchmark-gaps", error));

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -12,6 +11,7 @@
 #include "strata/graph/read_graph.hpp"
 #include "strata/partition/build.hpp"
 #include "strata/partition/inspect.hpp"
+#include "strata/util/command_line.hpp"
 #include "strata/util/files.hpp"
 #include "strata/util/format.hpp"
 
@@ -160,20 +160,21 @@ void run(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  Options options;
-  CLI::App app{"Compares strata-partition build with gpmetis on the same graph"};
-  app.add_option("--input", options.input, "An undirected graph, as strata-partition names it")->required();
-  app.add_option("--parts", options.parts)->capture_default_str()->check(CLI::Range(2, 100000));
-  app.add_option("--runs", options.runs, "Runs of each, with seeds 0, 1, ...; medians are shown")
-      ->capture_default_str()
-      ->check(CLI::Range(1, 100));
-  app.add_option("--threads", options.threads, "Number of threads (0: one per core)")->capture_default_str();
-  app.add_option("--folder", options.folder, "Where parts and gpmetis's input are written")
-      ->capture_default_str();
-  app.add_option("--json", options.json, "Write all runs to this file");
-  CLI11_PARSE(app, argc, argv);
+  Options wanted;
   try {
-    run(options);
+    options::OptionTable table;
+    table.add("input", wanted.input, "An undirected graph, as strata-partition names it").required();
+    table.add_as<options::Integer<int, 2, 100000>>("parts", wanted.parts, "Number of parts");
+    table.add_as<options::Integer<int, 1, 100>>("runs", wanted.runs,
+                                                "Runs of each, with seeds 0, 1, ...; medians are shown");
+    table.add("threads", wanted.threads, "Number of threads (0: one per core)");
+    table.add("folder", wanted.folder, "Where parts and gpmetis's input are written");
+    table.add("json", wanted.json, "Write all runs to this file");
+    const std::string help = options::read_words(
+        "benchmark-partition", "Compares strata-partition build with gpmetis on the same graph\n\n", table,
+        {argv + 1, argv + argc});
+    if (!help.empty()) return fmt::print("{}", help), 0;
+    run(wanted);
     return 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "{}\n", format_error("benchmark-partition", error));

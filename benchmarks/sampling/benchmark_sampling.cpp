@@ -2,7 +2,6 @@
 // Measures the time of a minibatch and sampled edges per second, on one rank. See README.md.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
@@ -17,6 +16,7 @@
 #include "strata/graph/synthetic.hpp"
 #include "strata/sampling/sampler.hpp"
 #include "strata/store/machine_graph.hpp"
+#include "strata/util/command_line.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/format.hpp"
 
@@ -28,11 +28,11 @@ using Clock = std::chrono::steady_clock;
 struct Arguments {
   std::string graph = "synthetic:products,nodes=250000,features=1";
   std::vector<int> fanouts{15, 10, 5};
-  std::string sampler = "uniform";
+  sampling::Method sampler = sampling::Method::uniform;
   bool replace = false;
   bool labor_dependent = false;
   Count batch = 1024;
-  std::string device = "auto";
+  comm::TopologyOptions::Compute device = comm::TopologyOptions::Compute::automatic;
   std::string placement = "auto";
   int threads = 0;
   int warm_up = 5;
@@ -41,57 +41,35 @@ struct Arguments {
   bool transpose = false;
   bool edge_ids = false;
   bool strided = false;
-  bool compact = true;
+  bool no_compact = false;
   bool sorted = false;
   bool json = false;
 };
 
-void add_options(CLI::App& app, Arguments& arguments) {
-  app.add_option("--graph", arguments.graph, "what strata-partition takes as --input")->capture_default_str();
-  app.add_option("--fanouts", arguments.fanouts, "from the seeds outwards; -1: all neighbors")
-      ->delimiter(',')
-      ->capture_default_str();
-  app.add_option("--sampler", arguments.sampler,
-                 "as strata-train has it; weighted needs a graph with weights")
-      ->check(CLI::IsMember({"uniform", "weighted", "labor"}))
-      ->capture_default_str();
-  app.add_flag("--replace", arguments.replace);
-  app.add_flag("--labor-dependent", arguments.labor_dependent);
-  app.add_option("--batch", arguments.batch, "seeds of a minibatch")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--device", arguments.device)
-      ->check(CLI::IsMember({"auto", "cpu", "cuda"}))
-      ->capture_default_str();
-  app.add_option("--placement", arguments.placement, "as strata-train has it")->capture_default_str();
-  app.add_option("--threads", arguments.threads, "CPU threads; 0: all cores")->capture_default_str();
-  app.add_option("--warm-up", arguments.warm_up, "minibatches before the clock runs")->capture_default_str();
-  app.add_option("--runs", arguments.runs, "minibatches that are timed")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_option("--in-flight", arguments.in_flight,
-                 "minibatches that are begun before the first is finished; 1: the time of one alone")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  app.add_flag("--strided", arguments.strided, "edges in fixed-stride lists, as GPUs train with them");
-  app.add_flag("!--no-compact", arguments.compact,
-               "the last hop stays global ids: neither unique nor relabelled");
-  app.add_flag("--transpose", arguments.transpose, "with the transposes that training needs");
-  app.add_flag("--sorted", arguments.sorted, "with the input nodes in ascending order, too");
-  app.add_flag("--edge-ids", arguments.edge_ids);
-  app.add_flag("--json", arguments.json);
-}
-
-comm::TopologyOptions::Compute compute_of(const std::string& device) {
-  if (device == "cpu") return comm::TopologyOptions::Compute::cpu;
-  if (device == "cuda") return comm::TopologyOptions::Compute::cuda;
-  return comm::TopologyOptions::Compute::automatic;
-}
-
-sampling::Method method_of(const std::string& sampler) {
-  if (sampler == "weighted") return sampling::Method::weighted;
-  if (sampler == "labor") return sampling::Method::labor;
-  return sampling::Method::uniform;
+std::string read(Arguments& a, const std::vector<std::string>& words) {
+  using AtLeastOne = options::Integer<int, 1>;
+  options::OptionTable table;
+  table.add("graph", a.graph, "What strata-partition takes as --input");
+  table.add("fanouts", a.fanouts, "Neighbors per hop, from the seeds outwards; -1: all neighbors");
+  table.add("sampler", a.sampler, "Sampler of strata-train; weighted needs a graph with weights");
+  table.add("replace", a.replace, "Sample with replacement");
+  table.add("labor-dependent", a.labor_dependent, "Let labor draw the same numbers in all layers");
+  table.add_as<options::Integer<Count, 1>>("batch", a.batch, "Seeds of a minibatch");
+  table.add("device", a.device, "Device that samples");
+  table.add("placement", a.placement, "Placement as strata-train has it");
+  table.add("threads", a.threads, "CPU threads; 0: all cores");
+  table.add("warm-up", a.warm_up, "Minibatches before the clock runs");
+  table.add_as<AtLeastOne>("runs", a.runs, "Minibatches that are timed");
+  table.add_as<AtLeastOne>(
+      "in-flight", a.in_flight,
+      "Minibatches that are begun before the first is finished; 1: the time of one alone");
+  table.add("strided", a.strided, "Make edges in fixed-stride lists, as GPUs train with them");
+  table.add("no-compact", a.no_compact, "Leave the last hop as global ids: neither unique nor relabeled");
+  table.add("transpose", a.transpose, "Make the transposes that training needs");
+  table.add("sorted", a.sorted, "Sort the input nodes, too");
+  table.add("edge-ids", a.edge_ids, "Return the ids of edges");
+  table.add("json", a.json, "Print JSON");
+  return options::read_words("benchmark_sampling", "Time of sampling a minibatch\n\n", table, words);
 }
 
 struct Sample {
@@ -120,14 +98,14 @@ std::vector<Sample> measure(const store::MachineGraph& graph, const Arguments& a
   const cuda::Stream stream = device.is_cuda() ? cuda::Stream(device) : cuda::Stream();
   const auto sampler = sampling::make_sampler(graph.view(),
                                               {.fanouts = arguments.fanouts,
-                                               .method = method_of(arguments.sampler),
+                                               .method = arguments.sampler,
                                                .replace = arguments.replace,
                                                .layer_dependent = arguments.labor_dependent,
                                                .max_seeds = arguments.batch,
                                                .edge_ids = arguments.edge_ids,
                                                .transpose = arguments.transpose,
                                                .strided = arguments.strided,
-                                               .compact_inputs = arguments.compact,
+                                               .compact_inputs = !arguments.no_compact,
                                                .sorted_inputs = arguments.sorted,
                                                .input_original_ids = false},
                                               {}, arguments.in_flight, pool);
@@ -179,13 +157,13 @@ nlohmann::json summary(const std::vector<Sample>& samples, const store::MachineG
           {"device", graph.view().device.str()},
           {"threads", num_threads},
           {"fanouts", arguments.fanouts},
-          {"sampler", arguments.sampler},
+          {"sampler", enum_name(arguments.sampler)},
           {"replace", arguments.replace},
           {"labor_dependent", arguments.labor_dependent},
           {"batch", arguments.batch},
           {"in_flight", arguments.in_flight},
           {"strided", arguments.strided},
-          {"compact_inputs", arguments.compact},
+          {"compact_inputs", !arguments.no_compact},
           {"transpose", arguments.transpose},
           {"sorted_inputs", arguments.sorted},
           {"edge_ids", arguments.edge_ids},
@@ -214,7 +192,7 @@ void print_table(const nlohmann::json& result) {
 
 store::MachineGraph load_graph(const Arguments& arguments, const comm::Machine& machine, ThreadPool& pool) {
   store::LoadOptions load{.edge_ids = arguments.edge_ids,
-                          .edge_weights = arguments.sampler == "weighted",
+                          .edge_weights = arguments.sampler == sampling::Method::weighted,
                           .placement = plan::parse_placement(arguments.placement),
                           .batch = {.seeds = arguments.batch, .fanouts = arguments.fanouts}};
   if (machine.device().is_cuda())
@@ -228,8 +206,7 @@ store::MachineGraph load_graph(const Arguments& arguments, const comm::Machine& 
 
 void run(const Arguments& arguments, const comm::World& world) {
   if (world.size() != 1) throw InputError("this benchmark runs on one rank", "Start it without mpirun.");
-  const comm::Topology topology =
-      comm::discover(world.communicator(), {.compute = compute_of(arguments.device)});
+  const comm::Topology topology = comm::discover(world.communicator(), {.compute = arguments.device});
   comm::Machine machine(world.communicator(), topology);
   ThreadPool pool(arguments.threads);
   store::MachineGraph graph = load_graph(arguments, machine, pool);
@@ -249,10 +226,9 @@ void run(const Arguments& arguments, const comm::World& world) {
 
 int main(int argc, char** argv) {
   strata::Arguments arguments;
-  CLI::App app("Time of sampling a minibatch");
-  strata::add_options(app, arguments);
-  CLI11_PARSE(app, argc, argv);
   try {
+    if (const std::string help = strata::read(arguments, {argv + 1, argv + argc}); !help.empty())
+      return fmt::print("{}", help), 0;
     const strata::comm::World world(&argc, &argv);
     strata::run(arguments, world);
   } catch (const std::exception& error) {

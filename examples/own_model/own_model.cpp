@@ -22,7 +22,7 @@ at::Tensor mean_of_neighbors(const at::Tensor& x, const Block& block) {
 /// Layers of relu(norm(W [x of the node | mean of its neighbors])), the last without norm and activation.
 class OwnModel final : public strata::nn::BlockModel {
  public:
-  explicit OwnModel(const ModelOptions& options) : options_(options) {
+  explicit OwnModel(const ModelOptions& options) : BlockModel(options.layers()) {
     torch::manual_seed(options.seed);  // every rank must begin with the same weights
     for (int layer = 0; layer < options.num_layers; ++layer) {
       const std::int64_t in_cols = layer == 0 ? options.in_cols : options.hidden;
@@ -33,16 +33,11 @@ class OwnModel final : public strata::nn::BlockModel {
     register_module("norms", norms_);
   }
 
-  int num_layers() const override { return options_.num_layers; }
-  std::int64_t output_cols(int layer) const override {
-    return layer + 1 == options_.num_layers ? options_.out_cols : options_.hidden;
-  }
-
   at::Tensor forward_layer(int layer, const at::Tensor& x, const Block& block, const Pass& pass) override {
     const auto index = static_cast<std::size_t>(layer);
     const at::Tensor both = at::cat({x.narrow(0, 0, block.num_dst), mean_of_neighbors(x, block)}, 1);
     const at::Tensor z = maps_[index]->as<torch::nn::Linear>()->forward(both);
-    if (layer + 1 == options_.num_layers) return z;
+    if (layer + 1 == num_layers()) return z;
     const auto& norm = *norms_[index]->as<torch::nn::BatchNorm1d>();
     // A single row has no variance.
     const bool by_batch = pass.training && z.size(0) > 1;
@@ -52,7 +47,6 @@ class OwnModel final : public strata::nn::BlockModel {
   }
 
  private:
-  ModelOptions options_;
   torch::nn::ModuleList maps_, norms_;
 };
 

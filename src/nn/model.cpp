@@ -24,36 +24,19 @@ void check_options(const ModelOptions& options) {
   }
 }
 
-[[noreturn]] void refuse_projection(int layer) {
-  throw Error(fmt::format("layer {} of this model cannot be projected before its sum", layer),
-              "Override project() and combine() where projected_cols() is not 0.");
-}
-
-[[noreturn]] void refuse_pieces(int layer) {
-  throw Error(fmt::format("layer {} of this model reads no list of neighbors piece by piece", layer),
-              "Override add_piece() and finish_pieces() where traits().takes_pieces holds.");
-}
-
 }  // namespace
 
-std::int64_t BlockModel::projected_cols(int) const { return 0; }
-at::Tensor BlockModel::project(int layer, const at::Tensor&) { refuse_projection(layer); }
-at::Tensor BlockModel::combine(int layer, const at::Tensor&, const sampling::Block&) {
-  refuse_projection(layer);
-}
-at::Tensor BlockModel::forward_table(const InputTable&, const sampling::MiniBatch&, const Pass&) {
-  throw Error("this model reads no table", "Override forward_table() where traits().reads_table holds.");
-}
-at::Tensor BlockModel::forward_apart(int layer, const at::Tensor&, const at::Tensor&,
-                                     const sampling::Block&) {
-  throw Error(
-      fmt::format("layer {} of this model wants the dst nodes' rows first among the src nodes'", layer),
-      "Override forward_apart() where traits().takes_dst_apart holds.");
+at::Tensor BlockModel::project(int layer, const at::Tensor&) {
+  throw Error(fmt::format("layer {} of this model cannot project", layer),
+              "Override project() and evaluate() where LayerCols::projected is not 0.");
 }
 
-at::Tensor BlockModel::add_piece(int layer, const at::Tensor&, const NeighborPiece&) { refuse_pieces(layer); }
-at::Tensor BlockModel::finish_pieces(int layer, const at::Tensor&, const NeighborPiece&) {
-  refuse_pieces(layer);
+at::Tensor BlockModel::evaluate(int layer, const ExactInput& input) {
+  if (!input.projected && !input.own.defined() && !input.piece)
+    return forward_layer(layer, input.rows, input.block, {});
+  throw Error(
+      fmt::format("layer {} of this model takes neither projected rows nor parts of its input", layer),
+      "Override evaluate() where the model projects or has traits that ask for it.");
 }
 
 at::Tensor BlockModel::forward(at::Tensor x, const sampling::MiniBatch& batch, const Pass& pass) {
@@ -63,7 +46,7 @@ at::Tensor BlockModel::forward(at::Tensor x, const sampling::MiniBatch& batch, c
         "Give one fanout per layer.");
   }
   for (int layer = 0; layer < num_layers(); ++layer) {
-    x = forward_layer(layer, x, batch.blocks[static_cast<std::size_t>(layer)], pass);
+    x = forward_layer(layer, x, batch.blocks[at(layer)], pass);
   }
   return x;
 }

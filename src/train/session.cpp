@@ -37,7 +37,7 @@ batches::PipelineOptions pipeline_options(const Session& session) {
           .global_batch = session.context.global_batch,
           .seed = config.seed,
           .overlap = config.pipeline,
-          .gather = !session.table,
+          .gather = !session.table.defined(),
           .pad = model.traits().tolerates_padding,
           .exchange = config.exchange,
           .rows_in_bf16 = config.row_exchange_precision == RowPrecision::bf16,
@@ -78,7 +78,7 @@ Session::Session(RunContext& c, const ModelFactory& make_model)
       graph(load(c)),
       targets(c.task.targets(graph)),
       learner(c, graph, make_model),
-      table(c.config.start_early ? std::nullopt : table_in_place(*learner.model, graph, c)),
+      table(c.config.start_early ? at::Tensor() : table_in_place(*learner.model, graph, c)),
       trace(c.config.trace.empty()
                 ? nullptr
                 : std::make_unique<batches::Trace>(kSpansOfTrace / static_cast<std::size_t>(c.world.size()))),

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <memory>
-#include <optional>
 
 #include "evaluation/evaluators.hpp"
 #include "report/exchange_totals.hpp"
@@ -34,7 +33,7 @@ struct Session {
   store::MachineGraph graph;
   batches::SeedTargets targets;
   Learner learner;
-  std::optional<nn::InputTable> table;    ///< input rows that the model reads in place
+  at::Tensor table;  ///< input rows that the model reads in place; undefined: they are gathered
   std::unique_ptr<batches::Trace> trace;  ///< null without --trace
   batches::Pipeline pipeline;
   bool graphs;  ///< steps of padded batches are replayed

@@ -70,7 +70,7 @@ class Run {
                 .reducer = session_.reducer.get(),
                 .device = context_.device,
                 .feature_cols = session_.graph.manifest().feature_cols,
-                .table = session_.table ? &*session_.table : nullptr,
+                .table = session_.table,
                 .graphs = session_.graphs,
                 .trace = session_.trace.get()}),
         loader_threads_({.pools = {&context_.sample_pool, &context_.gather_pool},
@@ -453,7 +453,7 @@ class Run {
   /// Frees for evaluation what training can rebuild.
   void free_for_evaluation() {
     session_.pipeline.release_buffers();
-    if (!session_.table) steps_.forget_graphs();
+    if (!session_.table.defined()) steps_.forget_graphs();
     return_freed_memory();
   }
 

@@ -91,11 +91,9 @@ void expect_close(const at::Tensor& got, const at::Tensor& wanted, double tolera
 /// lists.
 class Watched final : public nn::BlockModel {
  public:
-  Watched(std::shared_ptr<nn::BlockModel> model, bool splits) : model_(std::move(model)), splits_(splits) {}
+  Watched(std::shared_ptr<nn::BlockModel> model, bool splits)
+      : BlockModel(model->layers()), model_(std::move(model)), splits_(splits) {}
 
-  int num_layers() const override { return model_->num_layers(); }
-  std::int64_t output_cols(int layer) const override { return model_->output_cols(layer); }
-  std::int64_t mapped_cols(int layer) const override { return model_->mapped_cols(layer); }
   nn::ModelTraits traits() const override {
     const nn::ModelTraits all = model_->traits();
     return {.needs_in_degrees = all.needs_in_degrees,
@@ -106,18 +104,13 @@ class Watched final : public nn::BlockModel {
                            const nn::Pass& pass) override {
     return model_->forward_layer(layer, x, block, pass);
   }
-  std::int64_t projected_cols(int layer) const override { return model_->projected_cols(layer); }
   at::Tensor project(int layer, const at::Tensor& x) override { return model_->project(layer, x); }
-  at::Tensor combine(int layer, const at::Tensor& projected, const sampling::Block& block) override {
-    return model_->combine(layer, projected, block);
-  }
-  at::Tensor add_piece(int layer, const at::Tensor& before, const nn::NeighborPiece& piece) override {
-    ++pieces;
-    most_rows = std::max(most_rows, piece.x.size(0));
-    return model_->add_piece(layer, before, piece);
-  }
-  at::Tensor finish_pieces(int layer, const at::Tensor& state, const nn::NeighborPiece& own) override {
-    return model_->finish_pieces(layer, state, own);
+  at::Tensor evaluate(int layer, const nn::ExactInput& input) override {
+    if (input.piece) {
+      ++pieces;
+      most_rows = std::max(most_rows, input.rows.size(0));
+    }
+    return model_->evaluate(layer, input);
   }
 
   std::int64_t pieces = 0, most_rows = 0;

@@ -4,11 +4,14 @@
 #include <torch/nn/module.h>
 
 #include <memory>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "strata/nn/model_kind.hpp"
 #include "strata/sampling/block.hpp"
 #include "strata/util/random.hpp"
+#include "strata/util/types.hpp"
 
 namespace strata::nn {
 
@@ -20,19 +23,31 @@ struct Pass {
   const BatchKey* device_key = nullptr;
 };
 
-/// The rows of all nodes where they lie, on the blocks' device: global id g has row g - first_node.
-struct InputTable {
-  const float* rows = nullptr;  ///< [.., cols], `pitch` floats from one to the next
-  std::int64_t cols = 0, pitch = 0;
-  NodeId first_node = 0;
+/// The numbers of columns of a layer's rows.
+struct LayerCols {
+  std::int64_t output = 0;
+  /// Columns of the rows that the layer computes from the src nodes' rows before it sums; 0: it sums those
+  /// rows themselves. Evaluation makes its chunks accordingly.
+  std::int64_t mapped = 0;
+  std::int64_t projected = 0;  ///< columns that BlockModel::project() returns; 0: the layer cannot project
 };
 
-/// Some of the in-neighbors of one dst node, outside training.
-struct NeighborPiece {
-  at::Tensor x;            ///< [block.num_src, cols] rows of the src nodes; the first is the dst node
-  bool projected = false;  ///< x are rows from BlockModel::project(), not the layer's input
-  sampling::Block block;   ///< of one dst node, without edges of weight 0
-  Count num_edges = 0;     ///< in the dst node's whole list
+/// The input of a layer in exact evaluation.
+struct ExactInput {
+  at::Tensor rows;         ///< [block.num_src, cols] of the src nodes
+  bool projected = false;  ///< `rows` come from BlockModel::project()
+  sampling::Block block;
+  /// [block.num_dst, cols] of the dst nodes, for ModelTraits::takes_dst_apart; undefined: `rows` begin with
+  /// them. The block then has only counts, indptr, indices and weights.
+  at::Tensor own = {};
+
+  struct Piece {
+    at::Tensor before = {};  ///< what evaluate() returned for the piece before; undefined for the first piece
+    bool last = false;
+  };
+  /// Set, for ModelTraits::takes_pieces, if the block is a piece of one dst node's list, without edges of
+  /// weight 0.
+  std::optional<Piece> piece = {};
 };
 
 /// Abilities of a model beyond a forward pass, and needs for one. The defaults suit every model.
@@ -48,33 +63,35 @@ struct ModelTraits {
   bool tolerates_padding = false;
   /// Blocks may have a stride (Block::stride).
   bool takes_strided = false;
-  /// Layer 0 may read its rows from a table, by global ids (Block::global_indices), with forward_table().
+  /// A training pass's forward() may get the rows of all nodes, which layer 0 reads by global ids
+  /// (Block::global_indices).
   bool reads_table = false;
-  /// A dst node's own row may come apart from the src nodes' rows, as in PyG's bipartite input, with
-  /// forward_apart(). Exact evaluation on the cpu then needs no copy of the neighbors' rows: a layer sums
-  /// them where they lie, in the table of all nodes.
+  /// Dst nodes' own rows may come apart from the src nodes' rows (ExactInput::own), as in PyG's bipartite
+  /// input. Exact evaluation on the cpu then needs no copy of the neighbors' rows: a layer sums them in
+  /// place, in the table of all nodes.
   bool takes_dst_apart = false;
   /// Layers outside training read Block::edge_weights. Exact evaluation of a run that samples by weight needs
   /// it.
   bool takes_edge_weights = false;
-  /// A dst node's in-neighbors may come piece by piece, with add_piece() and finish_pieces(). Exact
-  /// evaluation then reads the rows of a hub's neighbors within a bounded buffer.
+  /// A dst node's in-neighbors may come piece by piece (ExactInput::piece). Exact evaluation then reads the
+  /// rows of a hub's neighbors within a bounded buffer.
   bool takes_pieces = false;
 };
 
 /// A model over Blocks: any torch::nn::Module that can be applied layer by layer. Layer 0 reads the input
-/// features.
+/// features. Only forward_layer() must be overridden.
 ///
 /// A model has as many layers as the minibatch has blocks. Evaluation applies one layer to all nodes before
 /// the next, so a layer must depend only on its block.
 class BlockModel : public torch::nn::Module {
  public:
-  virtual int num_layers() const = 0;
-  virtual std::int64_t output_cols(int layer) const = 0;
+  explicit BlockModel(std::vector<LayerCols> layers) : layers_(std::move(layers)) {}
+
+  int num_layers() const { return static_cast<int>(layers_.size()); }
+  const std::vector<LayerCols>& layers() const { return layers_; }
+  const LayerCols& cols(int layer) const { return layers_[at(layer)]; }
+  std::int64_t output_cols(int layer) const { return cols(layer).output; }
   virtual ModelTraits traits() const { return {}; }
-  /// Columns of the rows that a layer computes from the src nodes' rows before it sums: 0 where it sums those
-  /// rows themselves. Evaluation makes its chunks accordingly.
-  virtual std::int64_t mapped_cols(int /*layer*/) const { return 0; }
 
   /// x [block.num_src, cols] f32 on the block's device  ->  [block.num_dst, output_cols(layer)]. Includes the
   /// activation and dropout that follow the layer. Differentiable; the gradient of x is computed only if x
@@ -82,42 +99,23 @@ class BlockModel : public torch::nn::Module {
   virtual at::Tensor forward_layer(int layer, const at::Tensor& x, const sampling::Block& block,
                                    const Pass& pass) = 0;
 
-  /// Does forward() of a training pass that reads its input rows in place, for ModelTraits::reads_table.
-  virtual at::Tensor forward_table(const InputTable& table, const sampling::MiniBatch& batch,
-                                   const Pass& pass);
-
-  /// A layer that is linear up to its sum over the neighbors can map each node's row first and then sum the
-  /// mapped rows. Exact evaluation keeps the mapped rows of all nodes if they are shorter than the layer's
-  /// input. Optional: 0 columns mean that the layer cannot; project() and combine() are then never called.
-  ///
-  ///     combine(l, project(l, x), block) == forward_layer(l, x, block, {.training = false})   up to rounding
-  virtual std::int64_t projected_cols(int layer) const;
-  /// x [rows, cols] f32 -> [rows, projected_cols(layer)], each row by itself.
-  virtual at::Tensor project(int layer, const at::Tensor& x);
-  /// projected [block.num_src, projected_cols(layer)] on the block's device -> [block.num_dst,
-  /// output_cols(layer)], with the activation that follows.
-  virtual at::Tensor combine(int layer, const at::Tensor& projected, const sampling::Block& block);
-
-  /// Does forward_layer() without dropout, for ModelTraits::takes_dst_apart. x_src [block.num_src, cols] are
-  /// the rows that block.indices name, x_dst [block.num_dst, cols] those of the dst nodes. The block has only
-  /// counts, indptr (which may begin above 0) and indices.
-  virtual at::Tensor forward_apart(int layer, const at::Tensor& x_src, const at::Tensor& x_dst,
-                                   const sampling::Block& block);
-
-  /// Returns a layer's state for a dst node after one more piece of its in-neighbors; `before` is undefined
-  /// for the first piece. For ModelTraits::takes_pieces. With pieces p and q of a block,
-  ///
-  ///     state = add_piece(l, add_piece(l, {}, p), q)
-  ///     finish_pieces(l, state, own) == forward_layer(l, x, block, ..)
-  ///
-  /// up to rounding, or == combine() of projected rows.
-  virtual at::Tensor add_piece(int layer, const at::Tensor& before, const NeighborPiece& piece);
-  /// The dst node's output [1, output_cols(layer)], with the activation that follows. `own` is a piece
-  /// without edges; `state` is undefined if there was no piece.
-  virtual at::Tensor finish_pieces(int layer, const at::Tensor& state, const NeighborPiece& own);
-
-  /// Applies all layers, blocks.front() first.
+  /// Applies all layers, blocks.front() first. x has the rows of the batch's input nodes, or those of all
+  /// nodes (ModelTraits::reads_table); a row's elements follow each other.
   virtual at::Tensor forward(at::Tensor x, const sampling::MiniBatch& batch, const Pass& pass);
+
+  /// Maps each row by itself: x [rows, cols] f32 -> [rows, cols(layer).projected]. A layer that is linear up to
+  /// its sum over the neighbors can map first and sum the mapped rows. Exact evaluation keeps the mapped rows
+  /// of all nodes if they are shorter than the layer's input.
+  virtual at::Tensor project(int layer, const at::Tensor& x);
+
+  /// Returns what forward_layer() returns outside training, up to rounding, for any input that the model's
+  /// traits and projected columns allow. The default is forward_layer(). If a list comes in pieces, each but
+  /// the last returns a state of the model's own, which the next one gets as Piece::before; the last returns
+  /// the output for the whole list.
+  virtual at::Tensor evaluate(int layer, const ExactInput& input);
+
+ private:
+  std::vector<LayerCols> layers_;
 };
 
 struct ModelOptions {
@@ -137,8 +135,12 @@ struct ModelOptions {
   bool bf16 = false;
   std::uint64_t seed = 0;  ///< of the initial weights, which are the same on every rank and device
 
-  int heads_of(int layer) const {
-    return heads.size() == 1 ? heads.front() : heads[static_cast<std::size_t>(layer)];
+  int heads_of(int layer) const { return heads.size() == 1 ? heads.front() : heads[at(layer)]; }
+  /// `hidden` columns after each layer but the last, which has out_cols.
+  std::vector<LayerCols> layers() const {
+    std::vector<LayerCols> cols(at(num_layers), LayerCols{.output = hidden});
+    cols.back().output = out_cols;
+    return cols;
   }
 };
 

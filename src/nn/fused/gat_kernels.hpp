@@ -23,9 +23,8 @@ constexpr std::int64_t kGatTail = 16 / sizeof(T);
 template <typename In>
 struct GatInput {
   Count num_dst = 0, heads = 1, cols = 0;
-  const In* in = nullptr;  ///< the row of index i is row i - first_row
-  Count in_pitch = 0;
-  NodeId first_row = 0;
+  const In* in = nullptr;
+  Count in_pitch = 0;  ///< elements
   InEdges edges;
   const NodeId* own_ids = nullptr;  ///< [num_dst] indices of the own rows, -1: zeros; null: 0, 1, ...
   const float* queries = nullptr;   ///< [2, heads, cols], first of src, then of dst nodes

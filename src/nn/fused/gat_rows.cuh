@@ -111,8 +111,7 @@ struct GatChunk {
     for (int i = 0; i < kRows; ++i) {
       const Count from = __shfl_sync(~0u, index, i);
       if (from >= 0)
-        rows[i] = GatColumns<Width, kVectors>::load(over.in + (from - over.first_row) * over.in_pitch, 0,
-                                                    over.cols);
+        rows[i] = GatColumns<Width, kVectors>::load(over.in + from * over.in_pitch, 0, over.cols);
       else
         rows[i] = GatColumns<Width, kVectors>::zeros();
     }

@@ -28,7 +28,6 @@ struct LayerInput {
   const void* rows = nullptr;
   at::ScalarType type = at::kFloat;
   Count cols = 0, pitch = 0;
-  NodeId first_row = 0;
 };
 
 /// What the backward pass needs from a layer.
@@ -51,16 +50,14 @@ struct LayerTape {
 
 struct Tape {
   std::vector<LayerTape> layers;
-  at::Tensor owner;  // owner of the input rows; may be undefined
+  at::Tensor rows;  // keeps the input alive
 };
 
-/// The input of a stack. It is no tensor, because its rows may be those of the whole graph.
 struct StackInput {
-  InputTable table;
+  at::Tensor rows;
   sampling::MiniBatch batch;
   GatStackOptions options;
   Pass pass;
-  at::Tensor owner;
 };
 
 template <typename In>
@@ -71,7 +68,6 @@ GatInput<In> kernel_input(const LayerTape& layer) {
           .cols = layer.input.cols,
           .in = static_cast<const In*>(layer.input.rows),
           .in_pitch = layer.input.pitch,
-          .first_row = layer.input.first_row,
           .edges = lists_of(block),
           .own_ids = block.global_indices ? block.src_nodes : nullptr,
           .queries = layer.queries.const_data_ptr<float>(),
@@ -226,11 +222,8 @@ struct GatStack : Function<GatStack> {
   static at::Tensor forward(AutogradContext* context, at::TensorList parameters, const StackInput& on) {
     const at::ScalarType type = on.options.bf16 ? at::kBFloat16 : at::kFloat;
     const auto& blocks = on.batch.blocks;
-    LayerInput input{.rows = on.table.rows,
-                     .cols = on.table.cols,
-                     .pitch = on.table.pitch,
-                     .first_row = on.table.first_node};
-    Tape tape{.layers = {}, .owner = on.owner};
+    LayerInput input{.rows = on.rows.const_data_ptr(), .cols = on.rows.size(1), .pitch = on.rows.stride(0)};
+    Tape tape{.layers = {}, .rows = on.rows};
     at::Tensor out;
     for (std::size_t l = 0; l < blocks.size(); ++l) {
       const int hop = static_cast<int>(blocks.size() - 1 - l);  // of the dst nodes
@@ -286,16 +279,15 @@ bool gat_stack_pays(const GatStackShape& shape) {
          (shape.num_layers == 1 || gat_takes(shape.hidden));
 }
 
-at::Tensor gat_stack(const InputTable& table, const std::vector<GatWeights>& layers,
-                     const sampling::MiniBatch& batch, const GatStackOptions& options, const Pass& pass,
-                     const at::Tensor& owner) {
+at::Tensor gat_stack(const at::Tensor& rows, const std::vector<GatWeights>& layers,
+                     const sampling::MiniBatch& batch, const GatStackOptions& options, const Pass& pass) {
   if (batch.blocks.front().global_indices && options.attention_dropout > 0)
     throw Error(
         "attention dropout needs the original ids of all src nodes, which rows read in place do not have");
   variable_list parameters;
   for (const GatWeights& layer : layers)
     parameters.insert(parameters.end(), {layer.attention_src, layer.attention_dst, layer.weight, layer.bias});
-  return GatStack::apply(at::TensorList(parameters), StackInput{table, batch, options, pass, owner});
+  return GatStack::apply(at::TensorList(parameters), StackInput{rows, batch, options, pass});
 }
 
 }  // namespace strata::nn

@@ -33,11 +33,9 @@ bool gat_stack_pays(const GatStackShape& shape);
 /// one pass for bias, ReLU and dropout. The heads are concatenated, and averaged in the last layer. The input
 /// rows need no gradient.
 ///
-/// `table` holds the input rows: those of the batch's src nodes, or of all nodes where the input layer has
-/// global indices (and attention dropout is 0). The backward pass reads them again: `owner` is kept until
-/// then. Blocks may be padded and have a stride; all but the input layer's have a transpose.
-at::Tensor gat_stack(const InputTable& table, const std::vector<GatWeights>& layers,
-                     const sampling::MiniBatch& batch, const GatStackOptions& options, const Pass& pass,
-                     const at::Tensor& owner = {});
+/// `rows` are the input rows: those of the batch's src nodes, or of all nodes where the input layer has
+/// global indices (and attention dropout is 0). The backward pass reads them again. Blocks may be padded and have a stride; all but the input layer's have a transpose.
+at::Tensor gat_stack(const at::Tensor& rows, const std::vector<GatWeights>& layers,
+                     const sampling::MiniBatch& batch, const GatStackOptions& options, const Pass& pass);
 
 }  // namespace strata::nn

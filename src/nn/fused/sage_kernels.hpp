@@ -31,9 +31,8 @@ struct HiddenRows {
 template <typename In, typename Out>
 struct MeanConcatOf {
   Count rows = 0, cols = 0;
-  const In* in = nullptr;  ///< the row of index i is row i - first_row
+  const In* in = nullptr;
   Count in_pitch = 0;      ///< elements
-  NodeId first_row = 0;
   HiddenRows hidden = {};  ///< indices are then rows of `in` and of hidden.dropout.ids
   InEdges edges;
   bool mean = true;                 ///< else sums

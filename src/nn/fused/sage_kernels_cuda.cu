@@ -111,9 +111,7 @@ struct ConcatWarp {
     return result;
   }
 
-  __device__ const In* row_of(Count index) const {
-    return task.in + (index - task.first_row) * task.in_pitch;
-  }
+  __device__ const In* row_of(Count index) const { return task.in + index * task.in_pitch; }
 
   __device__ void add_entries(Part& sum, const Entries& entries, int num, Count base) const {
     for (int first = 0; first < num; first += kInFlight) {

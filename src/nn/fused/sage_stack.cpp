@@ -36,9 +36,8 @@ struct Tape {
   bool bf16 = false;
 };
 
-/// The input of a stack. It is no tensor, because its rows may be those of the whole graph.
 struct StackInput {
-  InputTable table;
+  at::Tensor rows;
   sampling::MiniBatch batch;
   double dropout = 0;
   Pass pass;
@@ -50,13 +49,12 @@ at::Tensor empty_rows(Count rows, Count cols, at::ScalarType type, const Block& 
 }
 
 template <typename T>
-at::Tensor join_table(const InputTable& table, const Block& block) {
-  const at::Tensor joined = empty_rows(block.num_dst, 2 * table.cols, kTypeOf<T>, block);
+at::Tensor join_input(const at::Tensor& x, const Block& block) {
+  const at::Tensor joined = empty_rows(block.num_dst, 2 * x.size(1), kTypeOf<T>, block);
   mean_concat<float, T>({.rows = block.num_dst,
-                         .cols = table.cols,
-                         .in = table.rows,
-                         .in_pitch = table.pitch,
-                         .first_row = table.first_node,
+                         .cols = x.size(1),
+                         .in = x.const_data_ptr<float>(),
+                         .in_pitch = x.stride(0),
                          .edges = lists_of(block),
                          .own_ids = block.global_indices ? block.src_nodes : nullptr,
                          .out = mutable_elements<T>(joined)},
@@ -122,7 +120,7 @@ at::Tensor run_forward(Tape& tape, const StackInput& input) {
     LayerTape& layer = tape.layers[l];
     layer.block = blocks[l];
     layer.joined =
-        l == 0 ? join_table<T>(input.table, blocks[l]) : join_hidden<T>(tape.layers[l - 1], blocks[l]);
+        l == 0 ? join_input<T>(input.rows, blocks[l]) : join_hidden<T>(tape.layers[l - 1], blocks[l]);
     const bool is_output = l + 1 == blocks.size();
     const at::Tensor product = multiply(layer, is_output);
     if (is_output) return product;
@@ -217,14 +215,14 @@ struct SageStack : Function<SageStack> {
 
 }  // namespace
 
-at::Tensor sage_stack(const InputTable& table, const std::vector<SageWeights>& layers,
+at::Tensor sage_stack(const at::Tensor& rows, const std::vector<SageWeights>& layers,
                       const sampling::MiniBatch& batch, const StackOptions& options, const Pass& pass) {
   variable_list parameters;
   for (const SageWeights& layer : layers) {
     parameters.insert(parameters.end(), {layer.neighbors, layer.root, layer.bias});
   }
   return SageStack::apply(at::TensorList(parameters),
-                          StackInput{table, batch, options.dropout, pass, options.bf16});
+                          StackInput{rows, batch, options.dropout, pass, options.bf16});
 }
 
 }  // namespace strata::nn

@@ -28,10 +28,10 @@ struct StackOptions {
 /// The backward pass itself adds the parameters' gradients to their .grad, in one pass over all of them. A
 /// parameter without .grad gets its gradient from the autograd engine.
 ///
-/// `table` holds the input rows: those of the batch's src nodes, or those of all nodes if the input layer has
+/// `rows` are the input rows: those of the batch's src nodes, or those of all nodes if the input layer has
 /// global indices. Blocks may be padded and have a stride; all except the input layer's have a transpose.
 /// Returns f32 [seeds, classes].
-at::Tensor sage_stack(const InputTable& table, const std::vector<SageWeights>& layers,
+at::Tensor sage_stack(const at::Tensor& rows, const std::vector<SageWeights>& layers,
                       const sampling::MiniBatch& batch, const StackOptions& options, const Pass& pass);
 
 }  // namespace strata::nn

@@ -158,11 +158,7 @@ struct GatLayer : torch::nn::Module {
 
 class GatModel final : public StackedModel {
  public:
-  explicit GatModel(const ModelOptions& options) : StackedModel(options) {
-    if (options.heads.size() != 1 && std::ssize(options.heads) != num_layers()) {
-      throw InputError(fmt::format("{} numbers of heads for {} layers", options.heads.size(), num_layers()),
-                       "Give one number, or one per layer.");
-    }
+  explicit GatModel(const ModelOptions& options) : StackedModel(options, layers_of(options)) {
     for (int i = 0; i < num_layers(); ++i) {
       if (options.heads_of(i) < 1 || (!is_last(i) && options.hidden % options.heads_of(i) != 0)) {
         throw InputError(fmt::format("{} hidden columns cannot be divided among {} attention heads",
@@ -180,7 +176,7 @@ class GatModel final : public StackedModel {
   }
 
   ModelTraits traits() const override {
-    ModelTraits traits = StackedModel::traits();
+    ModelTraits traits = traits_;
     // Where training sums before it maps, the input layer needs no gradient of its rows.
     const bool in_stack = trains_in_stack();
     traits.needs_input_transpose = !in_stack;
@@ -190,58 +186,64 @@ class GatModel final : public StackedModel {
   }
 
 #if STRATA_WITH_CUDA
-  at::Tensor forward_table(const InputTable& table, const sampling::MiniBatch& batch,
-                           const Pass& pass) override {
-    return gat_stack(table, weights(), batch, stack_options(), pass);
-  }
   at::Tensor forward(at::Tensor x, const sampling::MiniBatch& batch, const Pass& pass) override {
     if (!pass.training || !trains_in_stack()) return BlockModel::forward(std::move(x), batch, pass);
     const at::Tensor rows = stack_rows(x, batch.blocks.front(), pass);
-    return gat_stack(table_of(rows), weights(), batch, stack_options(), pass, rows);
+    const GatStackOptions stack{.dropout = options().dropout,
+                                .attention_dropout = options().attention_dropout,
+                                .bf16 = options().bf16};
+    return gat_stack(rows, weights(), batch, stack, pass);
   }
 #endif
 
-  /// The state is [1, heads * head_cols + heads]: the attention's result so far, and the logarithms of the
-  /// denominators.
-  at::Tensor add_piece(int layer, const at::Tensor& before, const NeighborPiece& piece) override {
-    const GatLayer& at = at_layer(layer);
-    const at::Tensor mapped = mapped_of(layer, piece);
-    const Heads on{.block = piece.block, .heads = heads_of(layer), .dropout = {}};
-    const Scores scores{head_dots(mapped, on.block.num_src, at.src_weights, on.heads),
-                        head_dots(mapped, 1, at.dst_weights, on.heads)};
-    constexpr double kNever = -1e30;  // the node itself was included with the first piece
-    if (before.defined()) scores.src.narrow(0, 0, 1).fill_(kNever);
-    const Attended now = attend_over(on, mapped, scores);
-    if (!before.defined()) return at::cat({now.out, now.log_sums}, 1);
-    const auto [out, log_sums] = parts_of(layer, before);
-    const at::Tensor both = at::logaddexp(log_sums, now.log_sums);
-    const auto share = [&](const at::Tensor& rows, const at::Tensor& sums) {
-      return rows.view({1, on.heads, -1}).mul(sums.sub(both).exp().unsqueeze(2)).view({1, -1});
-    };
-    return at::cat({share(out, log_sums).add(share(now.out, now.log_sums)), both}, 1);
-  }
-  at::Tensor finish_pieces(int layer, const at::Tensor& state, const NeighborPiece& own) override {
-    if (!state.defined()) return output_alone(layer, own);
-    const at::Tensor sum = mean_if_last(layer, parts_of(layer, state).out);
-    return finish(layer, own.projected ? plus_projected(layer, sum, own.x) : plus_own(layer, sum, own.x, {}),
-                  own.block, {});
-  }
-
-  std::int64_t mapped_cols(int layer) const override {
-    return is_last(layer) ? heads_of(layer) * output_cols(layer) : output_cols(layer);
-  }
-
-  /// With residual connections, what is added to the node's own output follows the mapped row.
-  std::int64_t projected_cols(int layer) const override {
-    return mapped_cols(layer) + (options().residual ? output_cols(layer) : 0);
-  }
   at::Tensor project(int layer, const at::Tensor& x) override {
     const GatLayer& at = at_layer(layer);
     const at::Tensor mapped = x.mm(at.lin->weight.t());
+    // With residual connections, what is added to the node's own output follows the mapped row.
     return at.res ? at::cat({mapped, x.mm(at.res->weight.t())}, 1) : mapped;
   }
 
  private:
+  static std::vector<LayerCols> layers_of(const ModelOptions& options) {
+    std::vector<LayerCols> layers = options.layers();
+    if (options.heads.size() != 1 && options.heads.size() != layers.size()) {
+      throw InputError(fmt::format("{} numbers of heads for {} layers", options.heads.size(), layers.size()),
+                       "Give one number, or one per layer.");
+    }
+    for (LayerCols& layer : layers) {
+      layer.mapped = &layer == &layers.back() ? options.heads.back() * layer.output : layer.output;
+      layer.projected = layer.mapped + (options.residual ? layer.output : 0);
+    }
+    return layers;
+  }
+  std::int64_t mapped_cols(int layer) const { return cols(layer).mapped; }
+
+  /// The state is [1, heads * head_cols + heads]: the attention's result so far, and the logarithms of the
+  /// denominators.
+  at::Tensor add_piece(int layer, const ExactInput& input) const override {
+    const GatLayer& at = at_layer(layer);
+    const std::int64_t cols = mapped_cols(layer), heads = heads_of(layer);
+    const at::Tensor mapped = input.projected ? input.rows.narrow(1, 0, cols).contiguous()
+                                              : map_rows(at::kFloat, input.rows, at.lin->weight);
+    const Scores scores{head_dots(mapped, input.block.num_src, at.src_weights, heads),
+                        head_dots(mapped, 1, at.dst_weights, heads)};
+    constexpr double kNever = -1e30;  // the node itself was included with the first piece
+    const at::Tensor& before = input.piece->before;
+    if (before.defined()) scores.src.narrow(0, 0, 1).fill_(kNever);
+    const Attended now = attend_over({.block = input.block, .heads = heads, .dropout = {}}, mapped, scores);
+    if (!before.defined()) return at::cat({now.out, now.log_sums}, 1);
+    const at::Tensor log_sums = at::logaddexp(before.narrow(1, cols, heads), now.log_sums),
+                     share = now.log_sums.sub(log_sums).exp().repeat_interleave(cols / heads, 1);
+    return at::cat({before.narrow(1, 0, cols).lerp(now.out, share), log_sums}, 1);
+  }
+  at::Tensor finish_pieces(int layer, const at::Tensor& state, const ExactInput& input) override {
+    const at::Tensor sum = mean_if_last(layer, state.narrow(1, 0, mapped_cols(layer)).contiguous());
+    return finish(
+        layer,
+        input.projected ? plus_projected(layer, sum, input.rows) : plus_own(layer, sum, input.rows, {}),
+        input.block, {});
+  }
+
   at::Tensor convolve(int layer, const at::Tensor& x, const Block& block, const Pass& pass) override {
     const DropoutRule rule = make_dropout(options().attention_dropout, pass, hop_of_dst(layer), block);
     // Attention itself is f32: a softmax needs it, and a second set of kernels is not needed.
@@ -278,17 +280,6 @@ class GatModel final : public StackedModel {
     return is_last(layer) ? heads.view({heads.size(0), heads_of(layer), output_cols(layer)}).mean(1) : heads;
   }
 
-  at::Tensor mapped_of(int layer, const NeighborPiece& piece) const {
-    return piece.projected ? piece.x.narrow(1, 0, mapped_cols(layer)).contiguous()
-                           : map_rows(at::kFloat, piece.x, at_layer(layer).lin->weight);
-  }
-
-  Attended parts_of(int layer, const at::Tensor& state) const {
-    const std::int64_t cols = mapped_cols(layer);
-    return {.out = state.narrow(1, 0, cols).contiguous(),
-            .log_sums = state.narrow(1, cols, heads_of(layer)).contiguous()};
-  }
-
 #if STRATA_WITH_CUDA
   bool trains_in_stack() const {
     return at_layer(0).bias.is_cuda() && !options().residual &&
@@ -302,11 +293,6 @@ class GatModel final : public StackedModel {
     for (const auto& layer : layers_)
       result.push_back({layer->src_weights, layer->dst_weights, layer->lin->weight, layer->bias});
     return result;
-  }
-  GatStackOptions stack_options() const {
-    return {.dropout = options().dropout,
-            .attention_dropout = options().attention_dropout,
-            .bf16 = options().bf16};
   }
 #else
   static bool trains_in_stack() { return false; }

@@ -61,20 +61,14 @@ struct GinLayer : torch::nn::Module {
 
 class GinModel final : public StackedModel {
  public:
-  explicit GinModel(const ModelOptions& options) : StackedModel(options) {
+  explicit GinModel(const ModelOptions& options) : StackedModel(options, projecting_layers(options, 1)) {
     for (int i = 0; i < num_layers(); ++i) {
       layers_.push_back(std::make_shared<GinLayer>(input_cols(i), output_cols(i), options.seed, i));
     }
     register_layers({layers_.begin(), layers_.end()});
+    traits_.needs_in_degrees = true;
   }
 
-  ModelTraits traits() const override {
-    ModelTraits traits = StackedModel::traits();
-    traits.needs_in_degrees = true;
-    return traits;
-  }
-
-  std::int64_t projected_cols(int layer) const override { return output_cols(layer); }
   at::Tensor project(int layer, const at::Tensor& x) override {
     return x.mm(at_layer(layer).first->weight.t());
   }

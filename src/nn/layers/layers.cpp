@@ -3,13 +3,13 @@
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/from_blob.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
 
 #include "layers/op_support.hpp"
-#include "layers/ops.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::nn {
@@ -18,8 +18,6 @@ Linear::Linear(at::Tensor initial_weight, at::Tensor initial_bias) {
   weight = register_parameter("weight", std::move(initial_weight));
   if (initial_bias.defined()) bias = register_parameter("bias", std::move(initial_bias));
 }
-
-StackedModel::StackedModel(const ModelOptions& options) : options_(options) {}
 
 void StackedModel::register_layers(const std::vector<std::shared_ptr<torch::nn::Module>>& layers) {
   const auto list = register_module("convs", std::make_shared<torch::nn::Module>());
@@ -34,56 +32,60 @@ at::Tensor StackedModel::forward_layer(int layer, const at::Tensor& x, const sam
   return finish(layer, convolve(layer, input, block, pass), block, pass);
 }
 
-at::Tensor StackedModel::combine(int layer, const at::Tensor& projected, const sampling::Block& block) {
-  check_input(projected, block);
-  return finish(layer, sum_projected(layer, projected, block), block, {});
+at::Tensor StackedModel::evaluate(int layer, const ExactInput& input) {
+  check_input(input.rows, input.block);
+  if (!input.piece) {
+    const at::Tensor z = input.projected ? sum_projected(layer, input.rows, input.block)
+                                         : convolve(layer, input.rows, input.block, {});
+    return finish(layer, z, input.block, {});
+  }
+  const at::Tensor state = add_piece(layer, input);
+  return input.piece->last ? finish_pieces(layer, state, input) : state;
 }
 
 at::Tensor StackedModel::sum_projected(int layer, const at::Tensor&, const sampling::Block&) {
   throw Error(fmt::format("layer {} of this model cannot be projected before its sum", layer));
 }
 
-at::Tensor StackedModel::sum_of_piece(const at::Tensor& x, const sampling::Block& piece) const {
-  return aggregate(x, piece, {});
+at::Tensor StackedModel::add_piece(int, const ExactInput& input) const {
+  BlockScales scales = scales_of_piece(input.block);
+  const at::Tensor rows = aggregate(input.rows, input.block, scales);
+  scales.col.reset();
+  const at::Tensor ones = at::ones({input.block.num_src, 1}, options_of(input.block)),
+                   now = at::cat({rows, aggregate(ones, input.block, scales)}, 1).to(at::kDouble);
+  return input.piece->before.defined() ? input.piece->before.add(now) : now;
 }
 
-at::Tensor StackedModel::add_piece(int, const at::Tensor& before, const NeighborPiece& piece) {
-  const at::Tensor sum = sum_of_piece(piece.x, piece.block).to(at::kDouble);
-  return before.defined() ? before.add(sum) : sum;
+at::Tensor StackedModel::finish_pieces(int layer, const at::Tensor& state, const ExactInput& input) {
+  constexpr double kLeast = 1e-30;  // because a sum of nothing has the weight 0
+  const std::int64_t cols = input.rows.size(1);
+  const at::Tensor mean = state.narrow(1, 0, cols).div(state.narrow(1, cols, 1).clamp_min(kLeast));
+  return output_from(layer, mean.to(at::kFloat), input);
 }
 
-at::Tensor StackedModel::finish_pieces(int layer, const at::Tensor& state, const NeighborPiece& own) {
-  if (!state.defined()) return output_alone(layer, own);
-  return output_from(layer, state.div(static_cast<double>(own.num_edges)).to(at::kFloat), own);
-}
-
-at::Tensor StackedModel::output_from(int layer, const at::Tensor& stand_in, const NeighborPiece& own) {
-  const at::TensorOptions options = options_of(own.block);
-  const at::Tensor indptr = at::tensor({0, 1}, options.dtype(at::kLong)),
-                   indices = at::tensor({1}, options.dtype(at::kInt));
-  sampling::Block block{.device = own.block.device,
-                        .num_dst = 1,
-                        .num_src = 2,
-                        .num_edges = 1,
-                        .indptr = indptr.const_data_ptr<std::int64_t>(),
-                        .indices = indices.const_data_ptr<std::int32_t>()};
+at::Tensor StackedModel::output_from(int layer, const at::Tensor& stand_in, const ExactInput& input) {
+  const at::TensorOptions ints = options_of(input.block).dtype(at::kInt);
+  const at::Tensor indptr = at::tensor({0, 1}, ints.dtype(at::kLong)), indices = at::tensor({1}, ints);
+  ExactInput whole{.rows = at::cat({input.rows.narrow(0, 0, 1), stand_in}),
+                   .projected = input.projected,
+                   .block = {.device = input.block.device,
+                             .num_dst = 1,
+                             .num_src = 2,
+                             .num_edges = 1,
+                             .indptr = indptr.const_data_ptr<std::int64_t>(),
+                             .indices = indices.const_data_ptr<std::int32_t>()}};
   at::Tensor degrees;
-  if (own.block.src_in_degrees != nullptr) {  // the stand-in has degree 0, which scales nothing
-    const at::Tensor degree =
-        at::from_blob(const_cast<std::int32_t*>(own.block.src_in_degrees), {1}, options.dtype(at::kInt));
-    degrees = at::cat({degree, at::zeros({1}, options.dtype(at::kInt))});
-    block.src_in_degrees = degrees.const_data_ptr<std::int32_t>();
+  if (input.block.src_in_degrees != nullptr) {  // the stand-in has degree 0, which scales nothing
+    const at::Tensor own = at::from_blob(const_cast<std::int32_t*>(input.block.src_in_degrees), {1}, ints);
+    degrees = at::cat({own, at::zeros({1}, ints)});
+    whole.block.src_in_degrees = degrees.const_data_ptr<std::int32_t>();
   }
-  const at::Tensor rows = at::cat({own.x.narrow(0, 0, 1), stand_in});
-  return own.projected ? combine(layer, rows, block) : forward_layer(layer, rows, block, {});
-}
-
-at::Tensor StackedModel::output_alone(int layer, const NeighborPiece& own) {
-  return own.projected ? combine(layer, own.x, own.block) : forward_layer(layer, own.x, own.block, {});
+  return evaluate(layer, whole);
 }
 
 at::Tensor StackedModel::stack_rows(const at::Tensor& x, const sampling::Block& block,
                                     const Pass& pass) const {
+  if (block.global_indices) return x;
   check_input(x, block);
   return dropout(x, make_dropout(options_.input_dropout, pass, num_layers(), block)).contiguous();
 }
@@ -108,6 +110,12 @@ bool maps_first(std::int64_t in_cols, std::int64_t out_cols, const at::Tensor& x
   const double sum_first = static_cast<double>(block.num_dst) * product +
                            kGatherCost * static_cast<double>(block.num_edges * in_cols);
   return map_first < sum_first;
+}
+
+std::vector<LayerCols> projecting_layers(const ModelOptions& options, std::int64_t parts) {
+  std::vector<LayerCols> layers = options.layers();
+  for (LayerCols& layer : layers) layer.projected = parts * layer.output;
+  return layers;
 }
 
 }  // namespace strata::nn

@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "layers/ops.hpp"
 #include "strata/nn/model.hpp"
 
 /// What the models share: their shape, and parameters under PyG's names.
@@ -17,40 +18,32 @@ struct Linear : torch::nn::Module {
 /// A model of equal layers `convs.{i}` with ReLU and dropout between them.
 class StackedModel : public BlockModel {
  public:
-  explicit StackedModel(const ModelOptions& options);
+  explicit StackedModel(const ModelOptions& options) : StackedModel(options, options.layers()) {}
+  StackedModel(const ModelOptions& options, std::vector<LayerCols> layers)
+      : BlockModel(std::move(layers)), options_(options) {}
 
-  int num_layers() const override { return options_.num_layers; }
-  ModelTraits traits() const override {
-    return {.tolerates_padding = true, .takes_edge_weights = true, .takes_pieces = true};
-  }
-  std::int64_t output_cols(int layer) const override {
-    return is_last(layer) ? options_.out_cols : options_.hidden;
-  }
+  ModelTraits traits() const override { return traits_; }
   at::Tensor forward_layer(int layer, const at::Tensor& x, const sampling::Block& block,
                            const Pass& pass) final;
-  at::Tensor combine(int layer, const at::Tensor& projected, const sampling::Block& block) final;
-  /// The sum over the in-neighbors so far, in f64, for layers that are a function of it.
-  at::Tensor add_piece(int layer, const at::Tensor& before, const NeighborPiece& piece) override;
-  at::Tensor finish_pieces(int layer, const at::Tensor& state, const NeighborPiece& own) override;
+  at::Tensor evaluate(int layer, const ExactInput& input) override;
 
  protected:
-  /// The sum over a piece, [1, cols], which add_piece() adds up.
-  virtual at::Tensor sum_of_piece(const at::Tensor& x, const sampling::Block& piece) const;
+  /// Returns the state after a piece: [1, cols + 1] f64, the sum of the in-neighbors so far, which the layer
+  /// is a function of, and of their weights.
+  virtual at::Tensor add_piece(int layer, const ExactInput& input) const;
+  /// The output of the dst node that `input` is the last piece of.
+  virtual at::Tensor finish_pieces(int layer, const at::Tensor& state, const ExactInput& input);
+  virtual BlockScales scales_of_piece(const sampling::Block&) const { return {}; }
   /// The output of a dst node with one in-neighbor, whose row `stand_in` replaces all of them.
-  at::Tensor output_from(int layer, const at::Tensor& stand_in, const NeighborPiece& own);
-  /// The output of a dst node without in-neighbors.
-  at::Tensor output_alone(int layer, const NeighborPiece& own);
+  at::Tensor output_from(int layer, const at::Tensor& stand_in, const ExactInput& input);
   /// The layer without its bias.
   virtual at::Tensor convolve(int layer, const at::Tensor& x, const sampling::Block& block,
                               const Pass& pass) = 0;
   /// The same for rows that project() returned, outside training.
   virtual at::Tensor sum_projected(int layer, const at::Tensor& projected, const sampling::Block& block);
   virtual const at::Tensor& bias(int layer) const = 0;
-  /// The input rows as a fused stack reads them: after dropout, contiguous.
+  /// The input rows as a fused stack reads them: those of all nodes, or those of the src nodes after dropout.
   at::Tensor stack_rows(const at::Tensor& x, const sampling::Block& block, const Pass& pass) const;
-  static InputTable table_of(const at::Tensor& rows) {
-    return {.rows = rows.const_data_ptr<float>(), .cols = rows.size(1), .pitch = rows.size(1)};
-  }
   /// Applies bias, activation and dropout, in place.
   at::Tensor finish(int layer, const at::Tensor& z, const sampling::Block& block, const Pass& pass) const;
 
@@ -65,6 +58,8 @@ class StackedModel : public BlockModel {
   /// Registers the modules of the layers as convs.0, convs.1 and so on....
   void register_layers(const std::vector<std::shared_ptr<torch::nn::Module>>& layers);
 
+  ModelTraits traits_ = {.tolerates_padding = true, .takes_edge_weights = true, .takes_pieces = true};
+
  private:
   ModelOptions options_;
 };
@@ -73,6 +68,9 @@ class StackedModel : public BlockModel {
 /// needed and cannot pass back.
 bool maps_first(std::int64_t in_cols, std::int64_t out_cols, const at::Tensor& x,
                 const sampling::Block& block);
+
+/// The layers of the options, which project to `parts` times as many columns as their outputs have.
+std::vector<LayerCols> projecting_layers(const ModelOptions& options, std::int64_t parts);
 
 std::shared_ptr<BlockModel> make_sage(const ModelOptions& options);
 std::shared_ptr<BlockModel> make_sage_max(const ModelOptions& options);

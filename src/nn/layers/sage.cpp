@@ -13,50 +13,37 @@ namespace {
 /// itself).
 class SageModel final : public StackedModel {
  public:
-  explicit SageModel(const ModelOptions& options) : StackedModel(options) {
+  /// A projected row has the part for the node's neighbors, then the part for the node itself.
+  explicit SageModel(const ModelOptions& options) : StackedModel(options, projecting_layers(options, 2)) {
     for (int i = 0; i < num_layers(); ++i) {
       layers_.push_back(std::make_shared<SageLayer>(input_cols(i), output_cols(i), options.seed, i));
     }
     register_layers({layers_.begin(), layers_.end()});
+    traits_.takes_strided = STRATA_WITH_CUDA;
+    traits_.reads_table = STRATA_WITH_CUDA && options.input_dropout == 0.0;
+    traits_.takes_dst_apart = true;
   }
 
-  /// A projected row has the part for the node's neighbors, then the part for the node itself.
-  std::int64_t projected_cols(int layer) const override { return 2 * output_cols(layer); }
   at::Tensor project(int layer, const at::Tensor& x) override {
     return x.mm(at::cat({at_layer(layer).neighbors->weight, at_layer(layer).root->weight}).t());
   }
 
-  ModelTraits traits() const override {
-    ModelTraits traits = StackedModel::traits();
-    traits.takes_strided = STRATA_WITH_CUDA;
-    traits.reads_table = STRATA_WITH_CUDA && options().input_dropout == 0.0;
-    traits.takes_dst_apart = true;
-    return traits;
-  }
-
 #if STRATA_WITH_CUDA
-  at::Tensor forward_table(const InputTable& table, const sampling::MiniBatch& batch,
-                           const Pass& pass) override {
-    return sage_stack(table, weights(), batch, stack_options(), pass);
-  }
   at::Tensor forward(at::Tensor x, const sampling::MiniBatch& batch, const Pass& pass) override {
     if (!pass.training || !x.is_cuda()) return BlockModel::forward(std::move(x), batch, pass);
     const at::Tensor rows = stack_rows(x, batch.blocks.front(), pass);
-    return sage_stack(table_of(rows), weights(), batch, stack_options(), pass);
+    return sage_stack(rows, weights(), batch, {.dropout = options().dropout, .bf16 = options().bf16}, pass);
   }
 #endif
 
-  at::Tensor forward_apart(int layer, const at::Tensor& x_src, const at::Tensor& x_dst,
-                           const sampling::Block& block) override {
-    check_input(x_src, block);
-    const at::Tensor mean = aggregate(x_src, block, mean_scales(block));
+  at::Tensor evaluate(int layer, const ExactInput& input) override {
+    if (!input.own.defined()) return StackedModel::evaluate(layer, input);
+    const at::Tensor mean = aggregate(input.rows, input.block, mean_scales(input.block));
     const at::Tensor z = mean.mm(at_layer(layer).neighbors->weight.t());
-    return finish(layer, z.addmm(x_dst, at_layer(layer).root->weight.t()), block, {});
+    return finish(layer, z.addmm(input.own, at_layer(layer).root->weight.t()), input.block, {});
   }
 
  private:
-  StackOptions stack_options() const { return {.dropout = options().dropout, .bf16 = options().bf16}; }
-
   std::vector<SageWeights> weights() const {
     std::vector<SageWeights> result;
     for (const auto& layer : layers_)

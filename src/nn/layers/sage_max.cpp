@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/ops/empty.h>
 #include <ATen/ops/maximum.h>
+#include <ATen/ops/zeros_like.h>
 
 #include "kernels/edge_kernels.hpp"
 #include "layers/layers.hpp"
@@ -78,28 +79,26 @@ class SageMaxModel final : public StackedModel {
       layers_.push_back(std::make_shared<SageLayer>(input_cols(i), output_cols(i), options.seed, i));
     }
     register_layers({layers_.begin(), layers_.end()});
+    traits_.takes_dst_apart = true;
   }
 
-  ModelTraits traits() const override {
-    ModelTraits traits = StackedModel::traits();
-    traits.takes_dst_apart = true;
-    return traits;
-  }
-  at::Tensor forward_apart(int layer, const at::Tensor& x_src, const at::Tensor& x_dst,
-                           const Block& block) override {
-    check_input(x_src, block);
-    return finish(layer, map(at::kFloat, layer, neighbor_max(x_src, block), x_dst), block, {});
-  }
-
-  at::Tensor add_piece(int, const at::Tensor& before, const NeighborPiece& piece) override {
-    const at::Tensor largest = neighbor_max(piece.x, piece.block);
-    return before.defined() ? at::maximum(before, largest) : largest;
-  }
-  at::Tensor finish_pieces(int layer, const at::Tensor& state, const NeighborPiece& own) override {
-    return state.defined() ? output_from(layer, state, own) : output_alone(layer, own);
+  at::Tensor evaluate(int layer, const ExactInput& input) override {
+    if (!input.own.defined()) return StackedModel::evaluate(layer, input);
+    const at::Tensor largest = neighbor_max(input.rows, input.block);
+    return finish(layer, map(at::kFloat, layer, largest, input.own), input.block, {});
   }
 
  private:
+  at::Tensor add_piece(int, const ExactInput& input) const override {
+    const at::Tensor& before = input.piece->before;
+    if (input.block.num_edges == 0) return before;
+    const at::Tensor largest = neighbor_max(input.rows, input.block);
+    return before.defined() ? at::maximum(before, largest) : largest;
+  }
+  at::Tensor finish_pieces(int layer, const at::Tensor& state, const ExactInput& input) override {
+    return output_from(layer, state.defined() ? state : at::zeros_like(input.rows.narrow(0, 0, 1)), input);
+  }
+
   at::Tensor convolve(int layer, const at::Tensor& x, const Block& block, const Pass& pass) override {
     const at::Tensor rows = x.to(at::kFloat);  // so that a maximum needs no second set of kernels
     return map(type_of(pass), layer, neighbor_max(rows, block), x.narrow(0, 0, block.num_dst));

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "evaluation/layer_runner.hpp"
 
-#include <algorithm>
+#include <ATen/ops/empty.h>
 
-#include "strata/cuda/buffer.hpp"
-#include "strata/cuda/copy.hpp"
+#include <optional>
+
 #include "strata/cuda/stream.hpp"
-#include "strata/nn/model.hpp"
 #include "torch_device.hpp"
 
 namespace strata::train {
@@ -27,8 +26,8 @@ Count result_bytes(const LayerPass& pass) {
 }  // namespace
 
 bool reads_projected(const nn::BlockModel& model, int layer) {
-  return layer > 0 && model.projected_cols(layer) > 0 &&
-         model.projected_cols(layer) <= model.output_cols(layer - 1);
+  const std::int64_t cols = model.cols(layer).projected;
+  return layer > 0 && cols > 0 && cols <= model.output_cols(layer - 1);
 }
 
 LayerRunner::LayerRunner(const EvaluationContext& context, const comm::Communicator& communicator)
@@ -40,17 +39,44 @@ LayerRunner::LayerRunner(const EvaluationContext& context, const comm::Communica
 bool LayerRunner::apply(const LayerPass& pass, StopPoll& poll, const Consume& consume) {
   const bool done =
       in_place(pass) ? apply_in_place(pass, poll, consume) : apply_gathered(pass, poll, consume);
-  hub_.reset();
   context_.ranks.machine->barrier();
   return done;
+}
+
+bool LayerRunner::apply(const LayerPass& pass, const std::vector<NodeChunk>& chunks, const Read& read,
+                        StopPoll& poll, const Consume& consume) {
+  const cuda::Stream stream = current_stream(device_);
+  at::Tensor state;  // of the list that comes in pieces
+  for (const NodeChunk& chunk : chunks) {
+    if (poll.agreed()) return false;
+    nn::ExactInput input = read(chunk, stream);
+    context_.alive();
+    if (chunk.count == 0) continue;
+    if (chunk.piece) input.piece = {.before = state, .last = chunk.piece->last};
+    const at::Tensor result = pass.model->evaluate(pass.layer, input);
+    if (chunk.piece && !chunk.piece->last) {
+      state = result;
+      stream.synchronize();  // because the buffers that it reads may be replaced next
+      continue;
+    }
+    state.reset();
+    consume(chunk, kept_rows(pass, result, stream));
+  }
+  return true;
 }
 
 void LayerRunner::release_buffers() {
   input_ = {};
   ranks_ = {};
-  host_output_ = {};
-  shares_ = {};
   kept_.reset();
+}
+
+NeighborLists LayerRunner::lists(const LayerPass& pass) const {
+  return NeighborLists({.graph = &context_.graph->whole_host_view(),
+                        .device = device_,
+                        .in_degrees = pass.model->traits().needs_in_degrees,
+                        .by_weight = pass.by_weight,
+                        .pool = context_.pool});
 }
 
 /// Makes as many chunks as the rank with the most has, because every step is collective; the additional ones
@@ -80,101 +106,62 @@ bool LayerRunner::apply_in_place(const LayerPass& pass, StopPoll& poll, const Co
   const store::GraphView& view = context_.graph->whole_host_view();
   const at::Tensor table = wrap_rows(reinterpret_cast<const float*>(pass.table->host_data()), view.num_local,
                                      pass.table->spec().cols, device_);
+  NeighborLists lists = this->lists(pass);
   std::vector<Count> indptr;  // of a chunk, from 0
   std::vector<NodeId> nodes;
-  for (const NodeChunk& chunk : chunks(pass, {.node_bytes = result_bytes(pass), .edge_bytes = 0})) {
-    if (poll.agreed()) return false;
-    context_.alive();
-    if (chunk.count == 0) continue;
+  const auto read = [&](const NodeChunk& chunk, const cuda::Stream&) -> nn::ExactInput {
     const Count* ends = view.indptr + chunk.first_row;
     indptr.assign(ends, ends + chunk.count + 1);
     for (Count& end : indptr) end -= ends[0];
-    sampling::Block block{.device = device_,
-                          .num_dst = chunk.count,
-                          .num_src = view.num_local,
-                          .num_edges = indptr.back(),
-                          .indptr = indptr.data(),
-                          .indices = static_cast<const std::int32_t*>(view.indices.data) + ends[0]};
-    if (pass.by_weight) {
-      pass.nodes.list(chunk, nodes);
-      EdgeShares(view).list(nodes, shares_.values, *context_.pool);
-      block.edge_weights = shares_.values.data();
-    }
-    const at::Tensor output =
-        pass.model->forward_apart(pass.layer, table, table.narrow(0, chunk.first_row, chunk.count), block);
-    consume(chunk, kept_rows(pass, output, {}));
-  }
-  return true;
+    pass.nodes.list(chunk, nodes);
+    return {.rows = table,
+            .block = {.device = device_,
+                      .num_dst = chunk.count,
+                      .num_src = view.num_local,
+                      .num_edges = indptr.back(),
+                      .indptr = indptr.data(),
+                      .indices = static_cast<const std::int32_t*>(view.indices.data) + ends[0],
+                      .edge_weights = lists.shares(nodes)},
+            .own = table.narrow(0, chunk.first_row, chunk.count)};
+  };
+  return apply(pass, chunks(pass, {.node_bytes = result_bytes(pass), .edge_bytes = 0}), read, poll, consume);
 }
 
 bool LayerRunner::apply_gathered(const LayerPass& pass, StopPoll& poll, const Consume& consume) {
-  const Count cols = pass.table->spec().cols, mapped = pass.model->mapped_cols(pass.layer),
+  const Count cols = pass.table->spec().cols, mapped = pass.model->cols(pass.layer).mapped,
               row_bytes = (cols + mapped) * kFloatBytes + kIdBytes;
   const std::vector<NodeId> offsets = pass.table_nodes.machine_offsets();
   batches::RowFetcher fetcher(*pass.table, device_, row_exchange(offsets), *context_.pool);
-  const cuda::Stream stream = current_stream(device_);
   std::optional<RankLookup> lookup;
   if (pass.table_nodes.set() != nullptr) lookup.emplace(*pass.table_nodes.set(), device_);
-  ListPiece list_piece({.graph = &context_.graph->whole_host_view(),
-                        .device = device_,
-                        .in_degrees = pass.model->traits().needs_in_degrees,
-                        .by_weight = pass.by_weight});
+  NeighborLists lists = this->lists(pass);
+  const cuda::Memory memory = cuda::memory_on(device_);
   std::vector<NodeId> seeds;
-  for (const NodeChunk& chunk :
-       chunks(pass, {.node_bytes = row_bytes + result_bytes(pass), .edge_bytes = row_bytes})) {
-    if (poll.agreed()) return false;
+  const auto read = [&](const NodeChunk& chunk, const cuda::Stream& stream) -> nn::ExactInput {
     seeds.clear();
     if (!chunk.piece) pass.nodes.list(chunk, seeds);
     const sampling::MiniBatch batch = pass.sampler->sample(seeds, {.seed = context_.seed}, 0, stream);
-    sampling::Block block = batch.blocks.front(), own;
-    if (chunk.piece) {
-      const auto blocks = list_piece.read(chunk.first, chunk.piece->begin, chunk.piece->end, stream);
-      block = blocks.piece;
-      own = blocks.own;
-    }
-    if (pass.by_weight && !chunk.piece) {
-      EdgeShares(context_.graph->whole_host_view()).list(seeds, shares_.values, *context_.pool);
-      block.edge_weights = shares_.on(device_, "weights of a chunk's edges", stream);
-    }
-    make_room(block.num_src, cols);
+    sampling::Block block = batch.blocks.front();
+    if (chunk.piece)
+      block = lists.piece(chunk.first, chunk.piece->begin, chunk.piece->end);
+    else
+      block.edge_weights = lists.shares(seeds);
+    const Count rows = block.num_src;
     const NodeId* ids = block.src_nodes;
     if (lookup) {
-      lookup->find(ids, block.num_src, ranks_.data(), stream, *context_.pool);
+      lookup->find(ids, rows, ranks_.reserve(memory, rows, "input nodes of an evaluated chunk", device_),
+                   stream, *context_.pool);
       ids = ranks_.data();
     }
-    fetcher.fetch({.ids = ids, .count = block.num_src}, input_.data(), stream);
-    context_.alive();
-    if (chunk.count == 0) continue;
-    const at::Tensor x = wrap_rows(input_.data(), block.num_src, cols, device_);
-    at::Tensor output;
-    if (chunk.piece)
-      output = add_piece(pass, *chunk.piece, x, {block, own});
-    else if (reads_projected(*pass.model, pass.layer))
-      output = pass.model->combine(pass.layer, x, block);
-    else
-      output = pass.model->forward_layer(pass.layer, x, block, {.key = {}, .training = false});
-    if (output.defined()) consume(chunk, kept_rows(pass, output, stream));
-  }
-  return true;
-}
-
-/// Adds a piece; returns the output of the node after the last piece of its list, and an undefined tensor
-/// before that.
-at::Tensor LayerRunner::add_piece(const LayerPass& pass, const NodeChunk::Piece& piece, const at::Tensor& x,
-                                  const ListPiece::Blocks& blocks) {
-  const auto with = [&](const at::Tensor& rows, const sampling::Block& block) {
-    return nn::NeighborPiece{.x = rows,
-                             .projected = reads_projected(*pass.model, pass.layer),
-                             .block = block,
-                             .num_edges = piece.whole};
+    fetcher.fetch({.ids = ids, .count = rows},
+                  input_.reserve(memory, rows * cols, "input rows of an evaluated chunk", device_), stream);
+    if (rows == 0) return {};
+    return {.rows = wrap_rows(input_.data(), rows, cols, device_),
+            .projected = reads_projected(*pass.model, pass.layer),
+            .block = block};
   };
-  if (piece.is_first()) hub_.reset();
-  if (blocks.piece.num_edges > 0) hub_ = pass.model->add_piece(pass.layer, hub_, with(x, blocks.piece));
-  at::Tensor output;
-  if (piece.is_last())
-    output = pass.model->finish_pieces(pass.layer, hub_, with(x.narrow(0, 0, 1), blocks.own));
-  current_stream(device_).synchronize();  // because the buffers that it reads may be replaced next
-  return output;
+  const ChunkCost cost{.node_bytes = row_bytes + result_bytes(pass), .edge_bytes = row_bytes};
+  return apply(pass, chunks(pass, cost), read, poll, consume);
 }
 
 batches::RowExchangeContext LayerRunner::row_exchange(std::span<const NodeId> machine_offsets) const {
@@ -185,44 +172,19 @@ batches::RowExchangeContext LayerRunner::row_exchange(std::span<const NodeId> ma
           .machine = context_.ranks.machine->index()};
 }
 
-/// Makes room for the rows of a chunk's input nodes.
-void LayerRunner::make_room(Count rows, Count cols) {
-  if (input_.size() < rows * cols) {
-    input_ = {};
-    input_ = cuda::Array<float>(cuda::memory_on(device_), rows * cols, "input rows of an evaluated chunk",
-                                device_);
-  }
-  if (ranks_.size() < rows) {
-    ranks_ = {};
-    ranks_ =
-        cuda::Array<NodeId>(cuda::memory_on(device_), rows, "input nodes of an evaluated chunk", device_);
-  }
-}
-
 /// A hidden layer's output, or the part that the next layer reads, on the device that computed it; the last
 /// layer's output in host memory.
 const float* LayerRunner::kept_rows(const LayerPass& pass, const at::Tensor& output,
                                     const cuda::Stream& stream) {
   const int next = pass.layer + 1;
-  if (next == pass.model->num_layers()) return to_host(output, stream);
-  kept_ = (reads_projected(*pass.model, next) ? pass.model->project(next, output) : output).contiguous();
+  if (next < pass.model->num_layers())
+    kept_ = (reads_projected(*pass.model, next) ? pass.model->project(next, output) : output).contiguous();
+  else if (output.is_cuda())
+    kept_ = at::empty(output.sizes(), at::TensorOptions().pinned_memory(true)).copy_(output);
+  else
+    kept_ = output.contiguous();
   stream.synchronize();
   return kept_.const_data_ptr<float>();
-}
-
-const float* LayerRunner::to_host(const at::Tensor& rows, const cuda::Stream& stream) {
-  const at::Tensor contiguous = rows.contiguous();
-  if (!device_.is_cuda()) {
-    kept_ = contiguous;
-    return contiguous.const_data_ptr<float>();
-  }
-  if (host_output_.size() < contiguous.numel()) {
-    host_output_ = {};
-    host_output_ = cuda::Array<float>(cuda::Memory::pinned, contiguous.numel(), "rows of an evaluated chunk");
-  }
-  cuda::copy_async(host_output_.data(), contiguous.const_data_ptr<float>(), contiguous.nbytes(), stream);
-  stream.synchronize();
-  return host_output_.data();
 }
 
 }  // namespace strata::train

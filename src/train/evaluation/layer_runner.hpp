@@ -3,16 +3,15 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
-#include <optional>
 #include <vector>
 
-#include "evaluation/list_piece.hpp"
+#include "evaluation/neighbor_lists.hpp"
 #include "evaluation/node_chunks.hpp"
-#include "evaluation/staged.hpp"
 #include "stop_poll.hpp"
 #include "strata/batches/fetcher.hpp"
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/stream.hpp"
+#include "strata/nn/model.hpp"
 #include "strata/sampling/sampler.hpp"
 #include "strata/train/evaluator.hpp"
 
@@ -30,7 +29,7 @@ struct LayerPass {
   LayerNodes table_nodes;                         ///< nodes whose rows the table holds
   LayerNodes nodes;                               ///< nodes that the layer is applied to
   sampling::MiniBatchSampler* sampler = nullptr;  ///< of all neighbors
-  bool by_weight = false;                         ///< edges count by their EdgeShares
+  bool by_weight = false;                         ///< edges count by NeighborLists::shares()
 };
 
 /// Applies a layer to this rank's share of its machine's nodes, chunk by chunk. An owner of the buffers.
@@ -51,16 +50,17 @@ class LayerRunner {
   void release_buffers();
 
  private:
+  /// Reads a chunk's input; collective, even where the chunk is empty and the result is not used.
+  using Read = std::function<nn::ExactInput(const NodeChunk&, const cuda::Stream&)>;
+  bool apply(const LayerPass& pass, const std::vector<NodeChunk>& chunks, const Read& read, StopPoll& poll,
+             const Consume& consume);
   std::vector<NodeChunk> chunks(const LayerPass& pass, const ChunkCost& cost) const;
   bool in_place(const LayerPass& pass) const;
   bool apply_in_place(const LayerPass& pass, StopPoll& poll, const Consume& consume);
   bool apply_gathered(const LayerPass& pass, StopPoll& poll, const Consume& consume);
+  NeighborLists lists(const LayerPass& pass) const;
   batches::RowExchangeContext row_exchange(std::span<const NodeId> machine_offsets) const;
-  void make_room(Count rows, Count cols);
-  at::Tensor add_piece(const LayerPass& pass, const NodeChunk::Piece& piece, const at::Tensor& x,
-                       const ListPiece::Blocks& blocks);
   const float* kept_rows(const LayerPass& pass, const at::Tensor& output, const cuda::Stream& stream);
-  const float* to_host(const at::Tensor& rows, const cuda::Stream& stream);
   bool distributed() const { return context_.ranks.on_several_machines(); }
 
   const EvaluationContext& context_;
@@ -69,10 +69,7 @@ class LayerRunner {
   Count chunk_bytes_;
   cuda::Array<NodeId> ranks_;
   cuda::Array<float> input_;
-  cuda::Array<float> host_output_;
-  Staged<float> shares_;  // of a chunk's edges
-  at::Tensor hub_;        // state of the list that comes in pieces
-  at::Tensor kept_;       // kept_rows() points into it
+  at::Tensor kept_;  // kept_rows() points into it
 };
 
 }  // namespace strata::train

@@ -22,7 +22,7 @@ constexpr Count kValueBytes = sizeof(float);
 
 /// Columns of the table that hidden layer `layer` reads.
 Count read_cols(const nn::BlockModel& model, int layer) {
-  return reads_projected(model, layer) ? model.projected_cols(layer) : model.output_cols(layer - 1);
+  return reads_projected(model, layer) ? model.cols(layer).projected : model.output_cols(layer - 1);
 }
 
 enum class Member : std::uint8_t { none, valid, test };

@@ -32,8 +32,11 @@ class ChunkCutter {
     const Count room = (limits_.bytes - cost_.of(1, 0)) / std::max<Count>(1, cost_.edge_bytes),
                 most = std::max(ChunkLimits::kLeastPiece, room);
     for (Count begin = 0; begin < edges; begin += most) {
-      const NodeChunk::Piece piece{.begin = begin, .end = std::min(begin + most, edges), .whole = edges};
-      chunks_.push_back({.first = node, .first_row = row, .count = 1, .piece = piece});
+      const Count end = std::min(begin + most, edges);
+      chunks_.push_back({.first = node,
+                         .first_row = row,
+                         .count = 1,
+                         .piece = {{.begin = begin, .end = end, .last = end == edges}}});
     }
   }
 

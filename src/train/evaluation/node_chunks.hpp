@@ -17,9 +17,7 @@ struct NodeChunk {
 
   struct Piece {
     Count begin = 0, end = 0;  ///< entries of the list
-    Count whole = 0;           ///< entries of the whole list
-    bool is_first() const { return begin == 0; }
-    bool is_last() const { return end == whole; }
+    bool last = false;         ///< the list ends with it
   };
   std::optional<Piece> piece = {};  ///< none: whole lists. The pieces of a list follow each other
 };

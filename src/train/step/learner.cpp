@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "strata/batches/seed_schedule.hpp"
+#include "strata/train/as_tensor.hpp"
 #include "strata/util/error.hpp"
 #include "torch_device.hpp"
 #include "tuning/device_mix.hpp"
@@ -84,35 +85,31 @@ Learner::Learner(const RunContext& context, const store::MachineGraph& graph, co
       loss(context.task.make_loss(graph, context.ranks())),
       optimizer(make_optimizer_of(context, std::ssize(graph.train_nodes()), parameters)) {}
 
-std::optional<nn::InputTable> table_in_place(const nn::BlockModel& model, const store::MachineGraph& graph,
-                                             const RunContext& context) {
+at::Tensor table_in_place(const nn::BlockModel& model, const store::MachineGraph& graph,
+                          const RunContext& context) {
   if (!context.device.is_cuda() || context.topology.num_machines() > 1 || !model.traits().reads_table)
-    return std::nullopt;
-  if (graph.arrival() != nullptr) return std::nullopt;  // gathers wait for rows that are not in place
+    return {};
+  if (graph.arrival() != nullptr) return {};  // gathers wait for rows that are not in place
   const tensor::ChunkTensor& features = graph.features();
   if (features.spec().dtype != DType::f32 ||
       graph.view().num_nodes > std::numeric_limits<std::int32_t>::max())
-    return std::nullopt;
-  std::optional<nn::InputTable> table;
+    return {};
   for (const tensor::StratumView& view : features.views()) {
-    if (view.stratum != tensor::Stratum::replicated || view.rows != features.spec().rows) continue;
-    table = {.rows = reinterpret_cast<const float*>(view.data),
-             .cols = features.spec().cols,
-             .pitch = static_cast<std::int64_t>(view.row_pitch / sizeof(float)),
-             .first_node = graph.view().first_node};
+    if (view.stratum == tensor::Stratum::replicated && view.rows == features.spec().rows)
+      return as_tensor(features.spec(), view);
   }
-  return table;
+  return {};
 }
 
 sampling::SamplerOptions block_options(const nn::BlockModel& model, const RunContext& context,
-                                       const std::optional<nn::InputTable>& table) {
+                                       const at::Tensor& table) {
   const TrainConfig& config = context.config;
   sampling::SamplerOptions options = context.neighbor_choice();
   options.in_degrees = model.traits().needs_in_degrees;
   options.transpose = true;
   options.input_transpose = model.traits().needs_input_transpose;
   options.strided = model.traits().takes_strided;
-  options.compact_inputs = !table;
+  options.compact_inputs = !table.defined();
   options.input_original_ids = config.input_dropout > 0 || config.attention_dropout > 0;
   return options;
 }

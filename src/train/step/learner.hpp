@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <memory>
-#include <optional>
 
 #include "run_context.hpp"
 #include "step/flat_parameters.hpp"
@@ -32,14 +31,14 @@ struct Learner {
   std::unique_ptr<nn::Optimizer> optimizer;
 };
 
-/// The input rows, where a model reads them in place: on a GPU that holds all of them as f32, of a run on one
-/// machine.
-std::optional<nn::InputTable> table_in_place(const nn::BlockModel& model, const store::MachineGraph& graph,
-                                             const RunContext& context);
+/// The input rows of all nodes, if the model reads them in place: on a GPU that holds all of them as f32, in a
+/// run on one machine. Else undefined.
+at::Tensor table_in_place(const nn::BlockModel& model, const store::MachineGraph& graph,
+                          const RunContext& context);
 
-/// The options of sampling with what the model's layers need of blocks in training. `table`: it reads
-/// input rows in place.
+/// The options of sampling with what the model's layers need of blocks in training. `table` is that of
+/// table_in_place().
 sampling::SamplerOptions block_options(const nn::BlockModel& model, const RunContext& context,
-                                       const std::optional<nn::InputTable>& table);
+                                       const at::Tensor& table);
 
 }  // namespace strata::train

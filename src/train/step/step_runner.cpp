@@ -41,11 +41,10 @@ StepRunner::StepRunner(const Parts& parts)
 void StepRunner::forward_backward(const batches::LoadedBatch& batch) {
   const nn::Pass pass{.key = batch.key, .training = true, .device_key = batch.sample.device_key};
   const at::Tensor targets = wrap_words(batch.targets, batch.num_targets, parts_.target_words, parts_.device);
-  const at::Tensor outputs = parts_.table != nullptr
-                                 ? parts_.model->forward_table(*parts_.table, batch.sample, pass)
-                                 : parts_.model->forward(wrap_rows(batch.features, batch.sample.num_inputs(),
-                                                                   parts_.feature_cols, parts_.device),
-                                                         batch.sample, pass);
+  const at::Tensor rows = parts_.table.defined() ? parts_.table
+                                                 : wrap_rows(batch.features, batch.sample.num_inputs(),
+                                                             parts_.feature_cols, parts_.device);
+  const at::Tensor outputs = parts_.model->forward(rows, batch.sample, pass);
   // Divided by the seeds of ALL ranks, so that the plain sum over ranks is the gradient of the mean.
   const Loss::Result loss = (*parts_.loss)(outputs, targets, update_seeds_);
   outputs.backward(loss.gradient);

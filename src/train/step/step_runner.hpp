@@ -52,8 +52,7 @@ class StepRunner {
     comm::AllReducer* reducer;
     Device device;
     Count feature_cols;
-    /// The rows that the model reads in place; null: they are gathered.
-    const nn::InputTable* table = nullptr;
+    at::Tensor table = {};            ///< rows that the model reads in place; undefined: they are gathered
     bool graphs = false;              ///< replay what a padded batch does as a CUDA graph
     batches::Trace* trace = nullptr;  ///< the sums of gradients are added to it; null: nothing
   };

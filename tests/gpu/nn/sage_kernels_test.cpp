@@ -105,23 +105,17 @@ at::Tensor reference_mean(const Lists& lists, const at::Tensor& rows) {
   return mean;
 }
 
-TEST_P(SageKernels, ConcatReadsAPartOfATableInPlace) {
-  constexpr Count kFirst = 5;  // rows of other nodes, which no index names
+TEST_P(SageKernels, ConcatReadsATableInPlace) {
   const at::Tensor table = random_rows(kSrc, cols(), 1);
   at::Tensor own = at::arange(kDst, at::kLong).mul(2);
-  own[3] = -1 - kFirst;
-  const at::Tensor own_gpu = own.add(kFirst).to(kGpu), in = table.to(kGpu);
-  // Indices are global: the table begins at row kFirst.
-  const at::Tensor shifted = (is_strided() ? strided : on_gpu.indices).add(static_cast<int>(kFirst));
-  InEdges global = edges();
-  global.indices = shifted.const_data_ptr<std::int32_t>();
+  own[3] = -1;
+  const at::Tensor own_gpu = own.to(kGpu), in = table.to(kGpu);
   const at::Tensor out = poisoned({kDst, 2 * cols()});
   mean_concat<float, float>({.rows = kDst,
                              .cols = cols(),
                              .in = in.const_data_ptr<float>(),
                              .in_pitch = cols(),
-                             .first_row = kFirst,
-                             .edges = global,
+                             .edges = edges(),
                              .own_ids = own_gpu.const_data_ptr<NodeId>(),
                              .out = out.mutable_data_ptr<float>()},
                             stream());

@@ -139,9 +139,7 @@ TEST_P(PaddedStep, ReplaysToWhatTheCpuComputes) {
     zero_gradients(*model);
     const auto work = [&] {
       const nn::Pass pass{.key = {}, .training = true, .device_key = batch.device_key};
-      const nn::InputTable in_place{.rows = table.const_data_ptr<float>(), .cols = kCols, .pitch = kCols};
-      logits = GetParam().table ? model->forward_table(in_place, batch, pass)
-                                : model->forward(gathered, batch, pass);
+      logits = model->forward(GetParam().table ? table : gathered, batch, pass);
       (logits * real).square().sum().backward();
     };
     if (i < 2) {

@@ -112,9 +112,8 @@ class Reference {
 /// The same layers without the ability to project: what a user's model may be.
 class Unprojected final : public nn::BlockModel {
  public:
-  explicit Unprojected(std::shared_ptr<nn::BlockModel> model) : model_(std::move(model)) {}
-  int num_layers() const override { return model_->num_layers(); }
-  std::int64_t output_cols(int layer) const override { return model_->output_cols(layer); }
+  explicit Unprojected(std::shared_ptr<nn::BlockModel> model)
+      : BlockModel(outputs_of(*model)), model_(std::move(model)) {}
   nn::ModelTraits traits() const override { return {.needs_in_degrees = model_->traits().needs_in_degrees}; }
   at::Tensor forward_layer(int layer, const at::Tensor& x, const sampling::Block& block,
                            const nn::Pass& pass) override {
@@ -122,6 +121,12 @@ class Unprojected final : public nn::BlockModel {
   }
 
  private:
+  static std::vector<nn::LayerCols> outputs_of(const nn::BlockModel& model) {
+    std::vector<nn::LayerCols> layers = model.layers();
+    for (nn::LayerCols& layer : layers) layer = {.output = layer.output};
+    return layers;
+  }
+
   std::shared_ptr<nn::BlockModel> model_;
 };
 

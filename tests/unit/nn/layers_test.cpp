@@ -178,16 +178,17 @@ TEST_P(Layer, GivesTheSameWhereRowsAreProjectedBeforeTheirSum) {
   const OwnedBlock owned = block(3);
   const auto model = single_layer(kind(), shape().in_cols, shape().out_cols);
   if (kind() == "sage max") {
-    EXPECT_EQ(model->projected_cols(0), 0) << "a maximum is not linear";
-    EXPECT_THROW(model->combine(0, random_rows(shape().num_src, 3, 4), owned.view()), Error);
+    EXPECT_EQ(model->cols(0).projected, 0) << "a maximum is not linear";
+    const at::Tensor x = random_rows(shape().num_src, 3, 4);
+    EXPECT_THROW(model->evaluate(0, {.rows = x, .projected = true, .block = owned.view()}), Error);
     return;
   }
   for (at::Tensor& p : model->parameters()) p.add_(0.1);  // biases start with zeros in some layers
   const at::Tensor x = random_rows(shape().num_src, shape().in_cols, 4);
   const at::Tensor projected = model->project(0, x);
   EXPECT_EQ(projected.size(0), shape().num_src);
-  ASSERT_EQ(projected.size(1), model->projected_cols(0));
-  const at::Tensor output = model->combine(0, projected, owned.view());
+  ASSERT_EQ(projected.size(1), model->cols(0).projected);
+  const at::Tensor output = model->evaluate(0, {.rows = projected, .projected = true, .block = owned.view()});
   expect_close(output, reference(kind(), *model, f64(x), owned), "reference");
   expect_close(output, model->forward_layer(0, x, owned.view(), {}), "forward_layer");
 }

@@ -165,17 +165,17 @@ TEST(Model, ActivatesHiddenLayersThatWereProjected) {
     const auto model = make_model(small(kind));
     const at::Tensor x = random_rows(60, 12, 1);
     const at::Tensor plain = model->forward_layer(0, x, hops.outer.view(), {});
-    const at::Tensor combined = model->combine(0, model->project(0, x), hops.outer.view());
+    const at::Tensor combined =
+        model->evaluate(0, {.rows = model->project(0, x), .projected = true, .block = hops.outer.view()});
     EXPECT_TRUE(combined.allclose(plain, 1e-5, 1e-5)) << kind;
     EXPECT_GE(combined.min().item<float>(), 0.0f) << kind;
   }
 }
 
-/// A user's model, which knows nothing of projection.
+/// A user's model, which only has a forward pass.
 class OneMap final : public BlockModel {
  public:
-  int num_layers() const override { return 1; }
-  std::int64_t output_cols(int) const override { return 3; }
+  OneMap() : BlockModel({{.output = 3}}) {}
   at::Tensor forward_layer(int, const at::Tensor& x, const sampling::Block& block, const Pass&) override {
     return x.narrow(0, 0, block.num_dst).narrow(1, 0, 3);
   }
@@ -190,7 +190,8 @@ TEST(Model, TakesDstRowsApart) {
     const at::Tensor x = random_rows(70, 12, 1);
     const at::Tensor plain = model->forward_layer(0, x, owned.view(), {});
     at::Tensor x_dst = x.narrow(0, 0, 40);
-    EXPECT_TRUE(model->forward_apart(0, x, x_dst, owned.view()).allclose(plain, 1e-5, 1e-5));
+    EXPECT_TRUE(
+        model->evaluate(0, {.rows = x, .block = owned.view(), .own = x_dst}).allclose(plain, 1e-5, 1e-5));
     // The later half of the dst nodes: lists that begin within `indices`.
     sampling::Block half = owned.view();
     half.indptr += 20;
@@ -199,22 +200,20 @@ TEST(Model, TakesDstRowsApart) {
     half.src_nodes = half.src_original_ids = nullptr;
     half.src_in_degrees = nullptr;
     x_dst = x.narrow(0, 20, 20);
-    EXPECT_TRUE(model->forward_apart(0, x, x_dst, half).allclose(plain.narrow(0, 20, 20), 1e-5, 1e-5));
+    EXPECT_TRUE(model->evaluate(0, {.rows = x, .block = half, .own = x_dst})
+                    .allclose(plain.narrow(0, 20, 20), 1e-5, 1e-5));
   }
 }
 
-TEST(Model, RefusesDstRowsApartWhereItCannot) {
-  const OwnedBlock owned = random_block({.num_dst = 40, .num_src = 70, .seed = 4});
-  const at::Tensor x = random_rows(70, 12, 1), x_dst = x.narrow(0, 0, 40);
-  EXPECT_THROW(make_model(small("gcn"))->forward_apart(0, x, x_dst, owned.view()), Error);
-}
-
-TEST(Model, NeedsNoProjection) {
+TEST(Model, NeedsOnlyAForwardPass) {
   OneMap model;
   const OwnedBlock block = random_block({.num_dst = 2, .num_src = 4, .seed = 1});
-  EXPECT_EQ(model.projected_cols(0), 0);
-  EXPECT_THROW(model.project(0, random_rows(4, 5, 1)), Error);
-  EXPECT_THROW(model.combine(0, random_rows(4, 5, 1), block.view()), Error);
+  const at::Tensor x = random_rows(4, 5, 1);
+  EXPECT_TRUE(model.evaluate(0, {.rows = x, .block = block.view()}).equal(x.narrow(0, 0, 2).narrow(1, 0, 3)));
+  EXPECT_THROW(model.project(0, x), Error);
+  EXPECT_THROW(model.evaluate(0, {.rows = x, .projected = true, .block = block.view()}), Error);
+  EXPECT_THROW(model.evaluate(0, {.rows = x, .block = block.view(), .own = x}), Error);
+  EXPECT_THROW(model.evaluate(0, {.rows = x, .block = block.view(), .piece = {{.before = {}}}}), Error);
 }
 
 TEST(Model, RefusesBadOptions) {

@@ -70,15 +70,14 @@ TEST(NodeChunks, SplitLongListsWithinTheBytes) {
       }
       ASSERT_EQ(chunk.count, 1);
       ASSERT_EQ(chunk.first_row, next);
-      EXPECT_EQ(chunk.piece->whole, edges);
       EXPECT_EQ(chunk.piece->begin, read);
-      EXPECT_EQ(chunk.piece->is_first(), read == 0);
+      EXPECT_EQ(chunk.piece->last, chunk.piece->end == edges);
       const Count entries = chunk.piece->end - chunk.piece->begin;
       EXPECT_GT(entries, 0);
       EXPECT_TRUE(cost.of(1, entries) <= bytes || entries <= ChunkLimits::kLeastPiece);
       EXPECT_GT(cost.of(1, edges), bytes);
-      read = chunk.piece->is_last() ? 0 : chunk.piece->end;
-      next += chunk.piece->is_last() ? 1 : 0;
+      read = chunk.piece->last ? 0 : chunk.piece->end;
+      next += chunk.piece->last ? 1 : 0;
     }
     EXPECT_EQ(next, 1000);
     EXPECT_EQ(read, 0);

@@ -26,6 +26,7 @@ namespace strata::benchmark {
 namespace {
 
 using tensor::HostPath;
+using tensor::Stratum;
 
 struct Arguments {
   std::vector<std::string> cases{"local", "convert", "codes", "striped", "host", "mixed", "planned"};
@@ -318,8 +319,9 @@ class Benchmark {
   void mixed() {
     for (const Count bytes : arguments_.host_row_bytes) {
       const auto halves = [](Count rows) {
-        return tensor::Placement{
-            .segments = {{.replicated = rows / 4, .striped = rows / 2 - rows / 4, .host = rows - rows / 2}}};
+        return tensor::Placement{.segments = {{{Stratum::replicated, rows / 4},
+                                               {Stratum::striped, rows / 2 - rows / 4},
+                                               {Stratum::host, rows - rows / 2}}}};
       };
       tensor::ChunkTensor tensor = table(arguments_.host_gib, bytes, DType::f32, halves);
       for (const Count rows : arguments_.num_rows)
@@ -373,9 +375,7 @@ class Benchmark {
     const tensor::MeasuredPaths measured = tensor::measure_path_rates(machine_, lengths).front();
     plan::TensorDemand demand{.name = "table", .row_bytes = row_bytes, .rates = measured.rates};
     demand.segments.push_back(sampled_heat({sample.begin(), sample.begin() + rows}, table_rows));
-    const plan::HostRate host = plan::host_rate_of_table(measured, bytes_of(arguments_.host_gib));
-    demand.rates.host = host.bytes_per_second;
-    demand.rates.host_start = host.start_seconds;
+    demand.rates[Stratum::host] = plan::host_rate_of_table(measured, bytes_of(arguments_.host_gib));
     const plan::MachinePlan plan = plan::plan_tensors(
         std::span(&demand, 1), {.gpu_bytes = bytes_of(arguments_.local_gib), .num_gpus = machine_.size()});
     tensor::ChunkTensor tensor =
@@ -398,10 +398,12 @@ class Benchmark {
                "GB/s: own {:.0f}, peers {:.0f}, zero copy {:.1f}, threads {:.1f}, both {:.1f} after {}; "
                "expected: own {}, "
                "peers {}, host {};",
-               measured.rates.local / 1e9, measured.rates.peer / 1e9, measured.rates.host / 1e9,
-               measured.host_threads / 1e9, measured.host_both / 1e9, format_seconds(measured.host_start),
-               format_seconds(plan.seconds.local), format_seconds(plan.seconds.peer),
-               format_seconds(plan.seconds.host));
+               measured.rates[Stratum::replicated].bytes_per_second / 1e9,
+               measured.rates[Stratum::striped].bytes_per_second / 1e9,
+               measured.rates[Stratum::host].bytes_per_second / 1e9, measured.host_threads / 1e9,
+               measured.host_both / 1e9, format_seconds(measured.host_start),
+               format_seconds(plan.seconds[Stratum::replicated]),
+               format_seconds(plan.seconds[Stratum::striped]), format_seconds(plan.seconds[Stratum::host]));
     for (const plan::StratumEstimate& s : plan.tensors[0].strata)
       fmt::print(stderr, " {} rows with {:.1f} %", format_count(s.rows), 100 * s.share);
     fmt::print(stderr, "\n");

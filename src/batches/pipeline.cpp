@@ -108,7 +108,7 @@ struct Pipeline::State {
   Exchanged before_steps;  // of begin(), while in_flight is to be chosen
   double three_step = 0;   // with three batches in flight, of the slowest rank
   std::unique_ptr<BatchLoader> loader;
-  std::array<Count, tensor::kNumStrata> reported_rows{};  // of the fetchers
+  tensor::ByStratum<Count> reported_rows;  // of the fetchers
 
   State(const PipelineParts& p, const PipelineOptions& o)
       : parts(p),
@@ -430,12 +430,9 @@ struct Pipeline::State {
     return report;
   }
 
-  std::array<Count, tensor::kNumStrata> rows_by_stratum() const {
-    std::array<Count, tensor::kNumStrata> all{};
-    for (const auto& lane : gathering) {
-      const auto rows = lane.worker->rows_by_stratum();
-      for (std::size_t s = 0; s < rows.size(); ++s) all[s] += rows[s];
-    }
+  tensor::ByStratum<Count> rows_by_stratum() const {
+    tensor::ByStratum<Count> all;
+    for (const auto& lane : gathering) all += lane.worker->rows_by_stratum();
     return all;
   }
 
@@ -491,11 +488,11 @@ LoaderTimes Pipeline::take_times() { return state_->loader->take_times(); }
 Count Pipeline::take_input_rows() { return state_->loader->take_input_rows(); }
 Count Pipeline::take_unpadded() { return state_->loader->take_unpadded(); }
 
-std::array<std::int64_t, tensor::kNumStrata> Pipeline::take_gathered_bytes() {
+tensor::ByStratum<std::int64_t> Pipeline::take_gathered_bytes() {
   const auto rows = state_->rows_by_stratum();
-  std::array<std::int64_t, tensor::kNumStrata> bytes;
+  tensor::ByStratum<std::int64_t> bytes;
   const auto row_bytes = static_cast<std::int64_t>(state_->parts.graph->features().spec().row_bytes());
-  for (std::size_t s = 0; s < bytes.size(); ++s) bytes[s] = (rows[s] - state_->reported_rows[s]) * row_bytes;
+  for (const tensor::Stratum s : tensor::kStrata) bytes[s] = (rows[s] - state_->reported_rows[s]) * row_bytes;
   state_->reported_rows = rows;
   return bytes;
 }

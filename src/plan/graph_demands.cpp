@@ -49,7 +49,8 @@ TensorDemand demand_of_lists(const DemandSource& source, std::span<const ListPar
   TensorDemand demand = demand_of(
       GraphTensor::indices, {.width = sizes.edge_bytes(), .rows = entries, .reads = accesses.lists}, source);
   demand.rows_per_access = accesses.lists > 0 ? std::max(1.0, accesses.neighbors / accesses.lists) : 1;
-  demand.rates.host *= demand.rows_per_access / (1.0 + sizes.weights + sizes.edge_ids);
+  demand.rates[tensor::Stratum::host].bytes_per_second *=
+      demand.rows_per_access / (1.0 + sizes.weights + sizes.edge_ids);
   demand.divisible = true;
   demand.whole = accesses.list_visits.empty();
   demand.division_bytes = source.directory_bytes;

@@ -19,20 +19,9 @@ tensor::Placement whole(const TensorDemand& demand, bool on_gpus) {
 tensor::Placement by_segments(const TensorDemand& demand, const tensor::Placement& placement) {
   if (placement.segments.size() == demand.segments.size()) return placement;
   tensor::Placement host;
-  for (const HeatCurve& curve : demand.segments) host.segments.push_back({.host = curve.rows()});
+  for (const HeatCurve& curve : demand.segments)
+    host.segments.push_back({{tensor::Stratum::host, curve.rows()}});
   return host;
-}
-
-const char* name_of(tensor::Stratum stratum) {
-  switch (stratum) {
-    case tensor::Stratum::replicated:
-      return "replicated";
-    case tensor::Stratum::striped:
-      return "striped";
-    case tensor::Stratum::host:
-      return "host";
-  }
-  return "";
 }
 
 /// Of a machine without GPUs.
@@ -58,7 +47,7 @@ std::vector<PlanRow> expected_plan_rows(const GraphPlacement& placement, const t
   std::vector<PlanRow> rows;
   for (const TensorPlan& tensor : plan.tensors) {
     for (const StratumEstimate& s : tensor.strata) {
-      rows.push_back({tensor.name, name_of(s.stratum), s.rows, s.rows * tensor.row_bytes,
+      rows.push_back({tensor.name, std::string(enum_name(s.stratum)), s.rows, s.rows * tensor.row_bytes,
                       PlanRow::Expected{s.share, s.bytes_per_second}});
     }
   }
@@ -68,11 +57,9 @@ std::vector<PlanRow> expected_plan_rows(const GraphPlacement& placement, const t
 }  // namespace
 
 std::int64_t GraphPlacement::host_feature_bytes(const FeatureShape& shape) const {
-  Count host_rows = 0;
-  for (const tensor::Segment& s : features.segments) host_rows += s.host;
   FeatureShape laid_out = shape;
   laid_out.padded = layout.padded;
-  return host_rows * laid_out.row_pitch();
+  return features.total()[tensor::Stratum::host] * laid_out.row_pitch();
 }
 
 PlanLimits without_inputs(PlanLimits limits, const BatchAccesses& accesses,
@@ -95,7 +82,8 @@ GraphPlacement place_on_host(const RegionSizes& sizes, const FeatureShape& featu
       graph_demands({.sizes = sizes, .features = features, .accesses = {}, .rates = {}});
   fix_placements(request, limits, demands);
   GraphPlacement placement;
-  for (const Count rows : features.part_rows) placement.features.segments.push_back({.host = rows});
+  for (const Count rows : features.part_rows)
+    placement.features.segments.push_back({{tensor::Stratum::host, rows}});
   placement.limits = limits;
   return placement;
 }
@@ -114,10 +102,10 @@ GraphPlacement realise(ChosenPlan chosen) {
         placement.features = tensor.placement;
         break;
       case GraphTensor::original_ids:
-        placement.original_ids = tensor.placement.segments[0].replicated > 0;
+        placement.original_ids = tensor.placement.segments[0][tensor::Stratum::replicated] > 0;
         break;
       case GraphTensor::in_degrees:
-        placement.in_degrees = tensor.placement.segments[0].replicated > 0;
+        placement.in_degrees = tensor.placement.segments[0][tensor::Stratum::replicated] > 0;
         break;
       case GraphTensor::weights:
       case GraphTensor::edge_ids:

@@ -69,8 +69,11 @@ std::int64_t structure_bytes(const RunShape& run, const graph::Manifest& manifes
 }
 
 /// Rates of a GPU such as an H200, measured: benchmarks/gather.
-constexpr tensor::PathRates kRowRates{.local = 1.95e12, .peer = 4.3e11, .host = 4.9e10, .host_start = 5e-6};
-constexpr tensor::PathRates kEntryRates{.local = 1e11, .peer = 0, .host = 1e9, .host_start = 5e-6};
+constexpr tensor::PathRates kRowRates{{tensor::Stratum::replicated, {1.95e12}},
+                                      {tensor::Stratum::striped, {4.3e11}},
+                                      {tensor::Stratum::host, {4.9e10, 5e-6}}};
+constexpr tensor::PathRates kEntryRates{{tensor::Stratum::replicated, {1e11}},
+                                        {tensor::Stratum::host, {1e9, 5e-6}}};
 
 HeatCurve curve_of(Count rows, double accesses, const BatchProfile& profile) {
   HeatCurve curve;

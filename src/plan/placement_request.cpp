@@ -30,12 +30,11 @@ constexpr std::string_view kFeatures = "features";
 constexpr std::array<std::string_view, 5> kTensors = {kFeatures, "indptr", "indices", "original-ids",
                                                       "in-degrees"};
 constexpr double kAll = 100;
+using enum tensor::Stratum;
 
 constexpr const char* kRemedy =
     "Give auto, host, replicate, stripe, in-order, or the percent of a tensor's rows to replicate / stripe / "
-    "leave on "
-    "the "
-    "host, such as features=10/40/50,indices=100/0/0.";
+    "leave on the host, such as features=10/40/50,indices=100/0/0.";
 
 [[noreturn]] void refuse(std::string_view text, const std::string& why) {
   throw InputError(fmt::format("--placement: \"{}\" {}", text, why), kRemedy);
@@ -71,11 +70,11 @@ Shares parse_shares(std::string_view text) {
     refuse(text, fmt::format("names no tensor; there are {}", fmt::join(kTensors, ", ")));
   }
   const std::vector<std::string_view> percents = split(text.substr(equals + 1), '/');
-  if (percents.size() != 3) refuse(text, fmt::format("has {} shares instead of 3", percents.size()));
-  shares.replicated = parse_percent(percents[0]);
-  shares.striped = parse_percent(percents[1]);
-  shares.host = parse_percent(percents[2]);
-  const double sum = shares.replicated + shares.striped + shares.host;
+  if (percents.size() != tensor::kGpuStrata)
+    refuse(text, fmt::format("has {} shares instead of {}", percents.size(), tensor::kGpuStrata));
+  for (std::size_t s = 0; s < percents.size(); ++s)
+    shares.percent[tensor::kStrata[s]] = parse_percent(percents[s]);
+  const double sum = shares.percent.sum();
   if (std::abs(sum - kAll) > 1e-6) refuse(text, fmt::format("adds up to {} percent", sum));
   return shares;
 }
@@ -90,9 +89,11 @@ tensor::Placement placement_of(const Shares& shares, const TensorDemand& demand,
   tensor::Placement placement{.segments = {}, .stripe_rows = limits.stripe_rows};
   for (const HeatCurve& curve : demand.segments) {
     const auto rows = static_cast<double>(curve.rows());
-    const Count replicated = std::llround(shares.replicated / kAll * rows);
-    const Count host = std::min(curve.rows() - replicated, Count{std::llround(shares.host / kAll * rows)});
-    placement.segments.push_back({replicated, curve.rows() - replicated - host, host});
+    const Count copies = std::llround(shares.percent[replicated] / kAll * rows);
+    const Count left =
+        std::min(curve.rows() - copies, Count{std::llround(shares.percent[host] / kAll * rows)});
+    placement.segments.push_back(
+        {{replicated, copies}, {striped, curve.rows() - copies - left}, {host, left}});
   }
   return placement;
 }
@@ -102,22 +103,23 @@ std::vector<Shares> shares_of(const PlacementRequest& request, std::span<const T
   std::vector<Shares> shares;
   for (const TensorDemand& demand : demands) {
     const std::string name = option_name(demand.name);
-    if (request.mode == Mode::host) shares.push_back({.tensor = name, .host = kAll});
-    if (request.mode == Mode::replicate) shares.push_back({.tensor = name, .replicated = kAll});
+    if (request.mode == Mode::host) shares.push_back({.tensor = name, .percent = {{host, kAll}}});
+    if (request.mode == Mode::replicate) shares.push_back({.tensor = name, .percent = {{replicated, kAll}}});
     if (request.mode == Mode::stripe && name == kFeatures)
-      shares.push_back({.tensor = name, .striped = kAll});
+      shares.push_back({.tensor = name, .percent = {{striped, kAll}}});
   }
   return shares;
 }
 
 void check(const PlacementRequest& request, const Shares& shares, const TensorDemand& demand,
            const PlanLimits& limits) {
-  if (demand.whole && !demand.divisible && shares.replicated != kAll && shares.host != kAll) {
+  if (demand.whole && !demand.divisible && shares.percent[replicated] != kAll &&
+      shares.percent[host] != kAll) {
     throw InputError(
         fmt::format("--placement: {} can be replicated or left on the host as a whole only", demand.name),
         fmt::format("Give {0}=100/0/0 or {0}=0/0/100.", option_name(demand.name)));
   }
-  if (limits.num_gpus == 0 && shares.host != kAll) {
+  if (limits.num_gpus == 0 && shares.percent[host] != kAll) {
     throw InputError(
         fmt::format("--placement {}: the ranks compute on the cpu, and there is no GPU to hold {}",
                     request.text(), demand.name),
@@ -128,14 +130,12 @@ void check(const PlacementRequest& request, const Shares& shares, const TensorDe
 /// Puts as many rows of each segment on the GPUs as have room there in `bytes`, over all GPUs where they
 /// reach each other.
 tensor::Placement placement_within(std::int64_t bytes, const TensorDemand& demand, const PlanLimits& limits) {
-  const bool stripes = limits.num_gpus > 1 && demand.rates.peer > 0;
+  const bool stripes = limits.num_gpus > 1 && demand.rates[striped].bytes_per_second > 0;
   const bool divisible = !demand.whole || demand.divisible;
   const Count all = demand.rows();
   const auto bytes_with = [&](double percent) {
     const Shares shares{.tensor = demand.name,
-                        .replicated = stripes ? 0 : percent,
-                        .striped = stripes ? percent : 0,
-                        .host = kAll - percent};
+                        .percent = {{stripes ? striped : replicated, percent}, {host, kAll - percent}}};
     tensor::Placement placement = placement_of(shares, demand, limits);
     const std::int64_t used = estimate(std::span(&demand, 1), {placement}, limits).gpu_bytes;
     return std::pair(std::move(placement), used);
@@ -175,7 +175,8 @@ std::string PlacementRequest::text() const {
   if (mode != Mode::shares) return std::string(std::ranges::find(kModes, mode, &NamedMode::mode)->name);
   std::string text;
   for (const Shares& s : shares) {
-    text += fmt::format("{}{}={}/{}/{}", text.empty() ? "" : ",", s.tensor, s.replicated, s.striped, s.host);
+    const auto percents = std::span(s.percent.begin(), tensor::kGpuStrata);
+    text += fmt::format("{}{}={}", text.empty() ? "" : ",", s.tensor, fmt::join(percents, "/"));
   }
   return text;
 }

@@ -13,20 +13,13 @@
 namespace strata::plan {
 namespace {
 
+using tensor::kStrata;
+using enum tensor::Stratum;
+
 constexpr int kShares = 64;                ///< steps of the share of the budget that replicas take
 constexpr int kBisections = 60;            ///< to where the host and the peer path take the same time
 constexpr double kEqual = 1e-9;            ///< relative difference below which two plans are equally good
 constexpr std::size_t kMaxSubsetBits = 8;  ///< tensors that stay whole and are decided one by one
-
-tensor::Segment totals(const tensor::Placement& placement) {
-  tensor::Segment sum;
-  for (const tensor::Segment& s : placement.segments) {
-    sum.replicated += s.replicated;
-    sum.striped += s.striped;
-    sum.host += s.host;
-  }
-  return sum;
-}
 
 /// Rows on the fullest GPU; blocks are distributed round robin.
 Count stripe_rows_a_gpu(Count striped, Count stripe_rows, int num_gpus) {
@@ -37,15 +30,15 @@ Count stripe_rows_a_gpu(Count striped, Count stripe_rows, int num_gpus) {
 
 /// Bytes per GPU that it takes to find rows in strata that have only some of them.
 std::int64_t division_bytes_of(const TensorDemand& demand, const tensor::Placement& placement) {
-  const tensor::Segment sum = totals(placement);
+  const tensor::Segment sum = placement.total();
   const auto is_part = [&](Count rows) { return rows > 0 && rows < sum.rows(); };
-  return (is_part(sum.replicated) + is_part(sum.striped)) * demand.division_bytes;
+  return (is_part(sum[replicated]) + is_part(sum[striped])) * demand.division_bytes;
 }
 
 std::int64_t gpu_bytes_of(const TensorDemand& demand, const tensor::Placement& placement, int num_gpus) {
-  const tensor::Segment sum = totals(placement);
+  const tensor::Segment sum = placement.total();
   if (num_gpus == 0) return 0;
-  return (sum.replicated + stripe_rows_a_gpu(sum.striped, placement.stripe_rows, num_gpus)) *
+  return (sum[replicated] + stripe_rows_a_gpu(sum[striped], placement.stripe_rows, num_gpus)) *
              demand.row_bytes +
          division_bytes_of(demand, placement);
 }
@@ -53,6 +46,17 @@ std::int64_t gpu_bytes_of(const TensorDemand& demand, const tensor::Placement& p
 double peer_fraction(int num_gpus) { return num_gpus > 1 ? (num_gpus - 1.0) / num_gpus : 0; }
 
 double seconds_of(double bytes, double rate) { return rate > 0 ? bytes / rate : 0; }
+
+/// Returns the seconds that reads of a level's rows take on its path.
+double seconds_of_path(tensor::Stratum s, double bytes, const tensor::PathRates& rates, int num_gpus) {
+  return seconds_of(bytes, rates[s].bytes_per_second) * (s == striped ? peer_fraction(num_gpus) : 1);
+}
+
+/// Whether a plan may put rows of the tensor there.
+bool can_use(tensor::Stratum s, const TensorDemand& demand, int num_gpus) {
+  if (s == replicated || s == host) return true;
+  return (s != striped || num_gpus > 1) && demand.rates[s].bytes_per_second > 0;
+}
 
 /// Rows of one segment that the plan treats as equally hot.
 struct Bucket {
@@ -92,13 +96,13 @@ std::vector<Bucket> ranked_buckets(const TensorDemand& demand) {
 }
 
 /// Equally hot buckets of a tensor's segments. A plan takes all of them, or the same fraction of each.
-struct Level {
+struct Group {
   std::size_t tensor = 0;
   std::vector<Bucket> buckets;
   double gain = 0;  ///< seconds on the host path that each byte on the GPUs saves
 };
 
-std::vector<Level> levels_of(std::span<const TensorDemand> demands) {
+std::vector<Group> groups_of(std::span<const TensorDemand> demands) {
   struct Ranked {
     std::size_t tensor;
     Bucket bucket;
@@ -106,25 +110,27 @@ std::vector<Level> levels_of(std::span<const TensorDemand> demands) {
   };
   std::vector<Ranked> ranked;
   for (std::size_t t = 0; t < demands.size(); ++t) {
-    if (demands[t].whole || demands[t].fixed || demands[t].row_bytes == 0) continue;
-    for (std::size_t s = 0; s < demands[t].segments.size(); ++s) {
-      for (const Bucket& bucket : falling_buckets(demands[t].segments[s], s)) {
-        ranked.push_back({t, bucket, bucket.heat() * demands[t].rows_per_access / demands[t].rates.host});
+    const TensorDemand& demand = demands[t];
+    if (demand.whole || demand.fixed || demand.row_bytes == 0) continue;
+    for (std::size_t s = 0; s < demand.segments.size(); ++s) {
+      for (const Bucket& bucket : falling_buckets(demand.segments[s], s)) {
+        ranked.push_back(
+            {t, bucket, bucket.heat() * demand.rows_per_access / demand.rates[host].bytes_per_second});
       }
     }
   }
   std::ranges::stable_sort(ranked, [](const Ranked& a, const Ranked& b) { return a.gain > b.gain; });
-  std::vector<Level> levels;
+  std::vector<Group> groups;
   for (const Ranked& r : ranked) {
-    if (levels.empty() || levels.back().tensor != r.tensor || r.gain < levels.back().gain * (1 - kEqual)) {
-      levels.push_back({r.tensor, {}, r.gain});
+    if (groups.empty() || groups.back().tensor != r.tensor || r.gain < groups.back().gain * (1 - kEqual)) {
+      groups.push_back({r.tensor, {}, r.gain});
     }
-    levels.back().buckets.push_back(r.bucket);
+    groups.back().buckets.push_back(r.bucket);
   }
-  return levels;
+  return groups;
 }
 
-/// Sums over the first x levels, for real x: a level's fraction counts proportionally.
+/// Sums over the first x groups, for real x: a group's fraction counts proportionally.
 class Cumulated {
  public:
   void push(double value) { sums_.push_back(sums_.back() + value); }
@@ -140,15 +146,21 @@ class Cumulated {
     const auto i = static_cast<std::size_t>(above - sums_.begin()) - 1;
     return static_cast<double>(i) + (sum - sums_[i]) / (sums_[i + 1] - sums_[i]);
   }
+  double between(double first, double end) const { return at(end) - at(first); }
   double total() const { return sums_.back(); }
 
  private:
   std::vector<double> sums_ = {0};
 };
 
-/// Levels before `replicated` are replicated; those from there to `striped` are striped if that is possible.
+/// Where a level's groups end and those of the next begin. Groups that cannot lie in their level stay on the
+/// host.
 struct Cut {
-  double replicated = 0, striped = 0;
+  tensor::ByStratum<double> end;
+
+  double first(tensor::Stratum s) const {
+    return s == replicated ? 0 : end[static_cast<tensor::Stratum>(static_cast<int>(s) - 1)];
+  }
 };
 
 /// What the search minimises: first bytes that the host has no room for, then time, then all traffic off the
@@ -168,26 +180,26 @@ class Search {
  public:
   Search(std::span<const TensorDemand> demands, const PlanLimits& limits)
       : demands_(demands),
-        levels_(levels_of(demands)),
+        groups_(groups_of(demands)),
         num_gpus_(limits.num_gpus),
         host_bytes_(static_cast<double>(limits.host_bytes)) {
-    std::vector<bool> striped(demands.size(), false);
-    for (const Level& level : levels_) {
-      const TensorDemand& demand = demands[level.tensor];
+    std::vector<bool> stripes(demands.size(), false);
+    for (const Group& group : groups_) {
+      const TensorDemand& demand = demands[group.tensor];
       const auto row_bytes = static_cast<double>(demand.row_bytes);
       double bytes = 0, read = 0;
-      for (const Bucket& bucket : level.buckets) {
+      for (const Bucket& bucket : group.buckets) {
         bytes += static_cast<double>(bucket.rows) * row_bytes;
         read += demand.bytes_read(bucket.accesses);
       }
-      const bool stripes = num_gpus_ > 1 && demand.rates.peer > 0;
-      bytes_.push(bytes);
-      host_.push(read / demand.rates.host);
-      striped_bytes_.push(stripes ? bytes : 0);
-      striped_host_.push(stripes ? read / demand.rates.host : 0);
-      striped_peer_.push(stripes ? seconds_of(read, demand.rates.peer) * peer_fraction(num_gpus_) : 0);
-      if (stripes && !striped[level.tensor]) {
-        striped[level.tensor] = true;
+      for (const tensor::Stratum s : kStrata) {
+        const bool can = can_use(s, demand, num_gpus_);
+        sums_[s].bytes.push(can ? bytes : 0);
+        sums_[s].host_seconds.push(can ? seconds_of_path(host, read, demand.rates, num_gpus_) : 0);
+        sums_[s].seconds.push(can && s != replicated ? seconds_of_path(s, read, demand.rates, num_gpus_) : 0);
+      }
+      if (can_use(striped, demand, num_gpus_) && !stripes[group.tensor]) {
+        stripes[group.tensor] = true;
         stripe_slack_ += static_cast<double>(limits.stripe_rows + std::ssize(demand.segments)) * row_bytes;
       }
     }
@@ -204,12 +216,12 @@ class Search {
       const Found next = score_of(cut_at(budget, share), base);
       if (next.score.better_than(found.score)) found = next;
     };
-    if (striped_bytes_.total() == 0) return found;
+    if (sums_[striped].bytes.total() == 0) return found;
     for (int i = kShares - 1; i >= 0; --i) consider(static_cast<double>(i) / kShares);
     consider(greatest_share(
         [&](const Cut& cut) {
           const PathSeconds s = seconds_of_cut(cut, base);
-          return s.host < s.peer;
+          return s[host] < s[striped];
         },
         budget));
     consider(greatest_share([&](const Cut& cut) { return host_bytes_of(cut) <= host_bytes_; }, budget));
@@ -218,54 +230,75 @@ class Search {
 
   /// Adds the rows of the cut to placements whose rows all lie on the host.
   void apply(const Cut& cut, std::vector<tensor::Placement>& placements) const {
-    for (std::size_t i = 0; i < levels_.size(); ++i) {
-      const Level& level = levels_[i];
-      const double replicated = std::clamp(cut.replicated - static_cast<double>(i), 0.0, 1.0);
-      double on_gpus = replicated;
-      if (num_gpus_ > 1 && demands_[level.tensor].rates.peer > 0) {
-        on_gpus = std::clamp(cut.striped - static_cast<double>(i), replicated, 1.0);
-      }
-      for (const Bucket& bucket : level.buckets) {
-        tensor::Segment& segment = placements[level.tensor].segments[bucket.segment];
-        const auto rows = static_cast<double>(bucket.rows);
-        const auto copies = static_cast<Count>(replicated * rows);
-        // Rounded up, because one row too many on the host can cost more than one too many on a peer.
-        const auto striped =
-            on_gpus > replicated ? static_cast<Count>(std::ceil(on_gpus * rows)) - copies : 0;
-        segment.replicated += copies;
-        segment.striped += striped;
-        segment.host -= copies + striped;
+    for (std::size_t i = 0; i < groups_.size(); ++i) {
+      const TensorDemand& demand = demands_[groups_[i].tensor];
+      for (const Bucket& bucket : groups_[i].buckets) {
+        tensor::Segment& segment = placements[groups_[i].tensor].segments[bucket.segment];
+        double above = 0;
+        Count rows_above = 0;
+        for (const tensor::Stratum s : kStrata) {
+          double end = above;
+          if (can_use(s, demand, num_gpus_))
+            end = std::clamp(cut.end[s] - static_cast<double>(i), above, 1.0);
+          if (end > above) {
+            const double rows = end * static_cast<double>(bucket.rows);
+            // Rounded up, because one row too many on the host can cost more than one too many on a peer.
+            const auto rows_end = static_cast<Count>(s == striped ? std::ceil(rows) : rows);
+            segment[s] += std::max(Count{0}, rows_end - rows_above);
+            rows_above = std::max(rows_above, rows_end);
+          }
+          above = end;
+        }
+        segment[host] -= rows_above;
       }
     }
   }
 
  private:
   Cut cut_at(double budget, double share) const {
-    Cut cut;
-    cut.replicated = bytes_.inverse(budget * share);
-    const double left = std::max(0.0, budget - bytes_.at(cut.replicated) - stripe_slack_) * num_gpus_;
-    cut.striped = cut.replicated;
-    if (left > 0)
-      cut.striped = std::max(cut.striped, striped_bytes_.inverse(striped_bytes_.at(cut.replicated) + left));
+    const auto num_groups = static_cast<double>(groups_.size());
+    Cut cut{{{host, num_groups}, {storage, num_groups}}};
+    fill(cut, replicated, budget * share);
+    const double on_gpus = sums_[replicated].bytes.at(cut.end[replicated]);
+    fill(cut, striped, std::max(0.0, budget - on_gpus - stripe_slack_) * num_gpus_);
+    const Cumulated& below = sums_[storage].bytes;
+    const double excess = host_bytes_of(cut) - host_bytes_ * (1 - kEqual);
+    if (below.total() > 0 && excess > 0)
+      cut.end[host] = std::max(cut.end[striped], below.inverse(std::max(0.0, below.total() - excess)));
     return cut;
   }
 
+  /// Gives a level the hottest groups that are left, as many as fit into `bytes`.
+  void fill(Cut& cut, tensor::Stratum s, double bytes) const {
+    const double first = cut.first(s);
+    const Cumulated& sums = sums_[s].bytes;
+    cut.end[s] =
+        bytes > 0 && sums.total() > 0 ? std::max(first, sums.inverse(sums.at(first) + bytes)) : first;
+  }
+
   PathSeconds seconds_of_cut(const Cut& cut, const PathSeconds& base) const {
-    PathSeconds s = base;
-    s.peer += striped_peer_.at(cut.striped) - striped_peer_.at(cut.replicated);
-    s.host += host_.total() - host_.at(cut.replicated) -
-              (striped_host_.at(cut.striped) - striped_host_.at(cut.replicated));
-    return s;
+    PathSeconds seconds = base;
+    double on_host = sums_[host].seconds.total();
+    for (const tensor::Stratum s : kStrata) {
+      if (s == host) continue;
+      seconds[s] += sums_[s].seconds.between(cut.first(s), cut.end[s]);
+      on_host -= sums_[s].host_seconds.between(cut.first(s), cut.end[s]);
+    }
+    seconds[host] += on_host;
+    return seconds;
   }
 
   double host_bytes_of(const Cut& cut) const {
-    return bytes_.total() - bytes_.at(cut.replicated) -
-           (striped_bytes_.at(cut.striped) - striped_bytes_.at(cut.replicated));
+    double bytes = sums_[host].bytes.total();
+    for (const tensor::Stratum s : kStrata)
+      if (s != host) bytes -= sums_[s].bytes.between(cut.first(s), cut.end[s]);
+    return bytes;
   }
 
   Found score_of(const Cut& cut, const PathSeconds& base) const {
     const PathSeconds s = seconds_of_cut(cut, base);
-    return {cut, {std::max(0.0, host_bytes_of(cut) - host_bytes_), s.batch(), s.peer + s.host}};
+    const double traffic = std::accumulate(s.begin() + 1, s.end(), 0.0);
+    return {cut, {std::max(0.0, host_bytes_of(cut) - host_bytes_), s.batch(), traffic}};
   }
 
   /// The largest share of the budget for replicas for which `holds` returns true. A larger share leaves more
@@ -282,25 +315,28 @@ class Search {
   }
 
   std::span<const TensorDemand> demands_;
-  std::vector<Level> levels_;
+  std::vector<Group> groups_;
   int num_gpus_;
   double host_bytes_;  ///< room for rows
-  Cumulated bytes_, host_, striped_bytes_, striped_host_, striped_peer_;
-  double stripe_slack_ = 0;  ///< bytes per GPU by which whole rows and blocks may exceed their share
+  struct Sums {
+    Cumulated bytes, seconds, host_seconds;  ///< seconds in this level, or on the host instead
+  };
+  tensor::ByStratum<Sums> sums_;  ///< of the groups that can lie in a level
+  double stripe_slack_ = 0;       ///< bytes per GPU by which whole rows and blocks may exceed their share
 };
 
 std::vector<tensor::Placement> all_on_host(std::span<const TensorDemand> demands, const PlanLimits& limits) {
   std::vector<tensor::Placement> placements;
   for (const TensorDemand& demand : demands) {
     tensor::Placement placement{.segments = {}, .stripe_rows = limits.stripe_rows};
-    for (const HeatCurve& curve : demand.segments) placement.segments.push_back({.host = curve.rows()});
+    for (const HeatCurve& curve : demand.segments) placement.segments.push_back({{host, curve.rows()}});
     placements.push_back(demand.fixed.value_or(std::move(placement)));
   }
   return placements;
 }
 
 void replicate(tensor::Placement& placement) {
-  for (tensor::Segment& s : placement.segments) s = {.replicated = s.rows()};
+  for (tensor::Segment& s : placement.segments) s = {{replicated, s.rows()}};
 }
 
 std::int64_t fixed_bytes(std::span<const TensorDemand> demands, const PlanLimits& limits) {
@@ -356,7 +392,7 @@ double TensorDemand::accesses() const {
                                [](const HeatCurve& curve) { return curve.accesses(); });
 }
 
-double PathSeconds::batch() const { return std::max({local, peer, host}); }
+double PathSeconds::batch() const { return *std::max_element(begin(), end()); }
 
 namespace {
 
@@ -367,11 +403,11 @@ std::vector<tensor::Placement> place_rows(std::span<const TensorDemand> demands,
   const Search search(demands, limits);
   const std::vector<std::size_t> whole = undecided_whole(demands);
 
-  PathSeconds fixed;  // of fixed placements; and `local`, which no choice changes
+  PathSeconds fixed;  // of fixed placements; and of the GPU's own memory, which no choice changes
   for (std::size_t t = 0; t < demands.size(); ++t) {
     const PathSeconds s = estimate(demands.subspan(t, 1), {placements[t]}, limits).seconds;
-    fixed.local += s.local;
-    if (demands[t].fixed) fixed.peer += s.peer, fixed.host += s.host;
+    for (const tensor::Stratum stratum : kStrata)
+      if (stratum == replicated || demands[t].fixed) fixed[stratum] += s[stratum];
   }
   std::optional<Search::Found> best;
   std::size_t best_mask = 0;
@@ -384,7 +420,7 @@ std::vector<tensor::Placement> place_rows(std::span<const TensorDemand> demands,
       if ((left_out >> i & 1) == 0) {
         left -= static_cast<double>(demand.rows()) * row_bytes;
       } else {
-        base.host += demand.bytes_read(demand.accesses()) / demand.rates.host;
+        base[host] += seconds_of(demand.bytes_read(demand.accesses()), demand.rates[host].bytes_per_second);
       }
     }
     if (left < 0) continue;
@@ -401,8 +437,10 @@ std::vector<tensor::Placement> place_rows(std::span<const TensorDemand> demands,
 }  // namespace
 
 MachinePlan plan_tensors(std::span<const TensorDemand> demands, const PlanLimits& limits) {
-  if (limits.num_gpus == 0) return estimate(demands, all_on_host(demands, limits), limits);
-  const std::int64_t budget = limits.gpu_bytes - fixed_bytes(demands, limits);
+  const bool below_host = std::ranges::any_of(
+      demands, [](const TensorDemand& demand) { return demand.rates[storage].bytes_per_second > 0; });
+  if (limits.num_gpus == 0 && !below_host) return estimate(demands, all_on_host(demands, limits), limits);
+  const std::int64_t budget = limits.num_gpus > 0 ? limits.gpu_bytes - fixed_bytes(demands, limits) : 0;
   // bytes to find rows, when it is known which tensors have only some rows on GPUs
   std::int64_t reserved = 0;
   while (true) {
@@ -442,34 +480,34 @@ MachinePlan estimate(std::span<const TensorDemand> demands, std::vector<tensor::
   for (std::size_t t = 0; t < demands.size(); ++t) {
     const TensorDemand& demand = demands[t];
     const tensor::PathRates& rates = demand.rates;
-    double replicated = 0, striped = 0, host = 0;
+    tensor::ByStratum<double> accesses;
     for (std::size_t s = 0; s < demand.segments.size(); ++s) {
-      const tensor::Segment& segment = placements[t].segments[s];
-      const HeatCurve& curve = demand.segments[s];
-      const double below_stripes = curve.accesses_below(segment.replicated);
-      const double below_host = curve.accesses_below(segment.replicated + segment.striped);
-      replicated += below_stripes;
-      striped += below_host - below_stripes;
-      host += curve.accesses() - below_host;
+      Count end = 0;
+      double above = 0;
+      for (const tensor::Stratum stratum : kStrata) {
+        end += placements[t].segments[s][stratum];
+        const double until_end = demand.segments[s].accesses_below(end);
+        accesses[stratum] += until_end - above;
+        above = until_end;
+      }
     }
-    const double all = demand.accesses(), far = peer_fraction(limits.num_gpus);
-    plan.seconds.local += seconds_of(demand.bytes_read(all), rates.local);
-    plan.seconds.peer += seconds_of(demand.bytes_read(striped), rates.peer) * far;
-    const double host_start = host > 0 ? rates.host_start : 0;
-    plan.seconds.host += seconds_of(demand.bytes_read(host), rates.host) + host_start;
     plan.gpu_bytes += gpu_bytes_of(demand, placements[t], limits.num_gpus);
-
     TensorPlan tensor{demand.name, demand.row_bytes, std::move(placements[t]), {}};
-    const tensor::Segment sum = totals(tensor.placement);
-    const double striped_rate = far > 0 ? std::min(rates.local, rates.peer / far) : rates.local;
-    const auto add = [&](tensor::Stratum stratum, Count rows, double accesses, double rate) {
-      if (rows > 0)
-        tensor.strata.push_back({stratum, rows, all > 0 ? accesses / all : 0, rate,
-                                 seconds_of(demand.bytes_read(accesses), rate)});
-    };
-    add(tensor::Stratum::replicated, sum.replicated, replicated, rates.local);
-    add(tensor::Stratum::striped, sum.striped, striped, striped_rate);
-    add(tensor::Stratum::host, sum.host, host, rates.host);
+    const tensor::Segment rows = tensor.placement.total();
+    const double all = demand.accesses(), far = peer_fraction(limits.num_gpus);
+    for (const tensor::Stratum s : kStrata) {
+      const double bytes = demand.bytes_read(accesses[s]);
+      plan.seconds[s] +=
+          seconds_of_path(s, s == replicated ? demand.bytes_read(all) : bytes, rates, limits.num_gpus) +
+          (accesses[s] > 0 ? rates[s].start_seconds : 0);
+      if (rows[s] == 0) continue;
+      double rate = rates[s].bytes_per_second;
+      if (s == striped) {
+        const double local = rates[replicated].bytes_per_second;
+        rate = far > 0 ? std::min(local, rate / far) : local;
+      }
+      tensor.strata.push_back({s, rows[s], all > 0 ? accesses[s] / all : 0, rate, seconds_of(bytes, rate)});
+    }
     plan.tensors.push_back(std::move(tensor));
   }
   return plan;

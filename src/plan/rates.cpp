@@ -5,13 +5,13 @@
 
 namespace strata::plan {
 
-HostRate host_rate_of_table(const tensor::MeasuredPaths& measured, std::int64_t table_bytes,
-                            tensor::HostPath path) {
+tensor::PathRate host_rate_of_table(const tensor::MeasuredPaths& measured, std::int64_t table_bytes,
+                                    tensor::HostPath path) {
   constexpr double kGranulesPerSecond = 30e6;
   constexpr std::int64_t kGranule = std::int64_t{64} << 10, kCovered = std::int64_t{1} << 30;
   const double translated = kGranulesPerSecond * static_cast<double>(std::min(measured.row_bytes, kGranule));
-  const double zero_copy =
-      table_bytes <= kCovered ? measured.rates.host : std::min(measured.rates.host, translated);
+  const double host = measured.rates[tensor::Stratum::host].bytes_per_second;
+  const double zero_copy = table_bytes <= kCovered ? host : std::min(host, translated);
   if (path == tensor::HostPath::automatic)
     path = table_bytes <= kCovered ? tensor::HostPath::zero_copy : tensor::HostPath::both;
   if (path == tensor::HostPath::zero_copy || measured.host_threads == 0)
@@ -25,9 +25,7 @@ tensor::PathRates rates_of_table(std::span<const tensor::MeasuredPaths> measured
   const auto found = std::ranges::find(measured, table.row_bytes, &tensor::MeasuredPaths::row_bytes);
   if (found == measured.end()) return {};
   tensor::PathRates rates = found->rates;
-  const HostRate host = host_rate_of_table(*found, table.table_bytes, table.host_path);
-  rates.host = host.bytes_per_second;
-  rates.host_start = host.start_seconds;
+  rates[tensor::Stratum::host] = host_rate_of_table(*found, table.table_bytes, table.host_path);
   return rates;
 }
 

@@ -17,15 +17,14 @@ namespace {
 /// Whether every GPU gets all of the tensor.
 bool is_whole(const tensor::Placement& placement) {
   return !placement.segments.empty() && std::ranges::all_of(placement.segments, [](const tensor::Segment& s) {
-    return s.striped + s.host == 0;
+    return s[tensor::Stratum::replicated] == s.rows();
   });
 }
 
 /// Whether GPUs get some of the tensor, but not all.
 bool is_divided(const tensor::Placement& placement) {
-  return !is_whole(placement) && std::ranges::any_of(placement.segments, [](const tensor::Segment& s) {
-    return s.replicated + s.striped > 0;
-  });
+  return !is_whole(placement) &&
+         std::ranges::any_of(placement.segments, [](const tensor::Segment& s) { return s.on_gpus() > 0; });
 }
 
 }  // namespace

@@ -141,11 +141,9 @@ void log_host_path(const comm::Machine& machine, const tensor::ChunkTensor& feat
 
 void GraphState::make_features(const comm::Machine& machine, const plan::GraphPlacement& placement,
                                const LoadOptions& options) {
-  Count rows = 0;
-  for (const tensor::Segment& segment : placement.features.segments) rows += segment.rows();
   tensor::TensorSpec spec = plan::shape_in_memory(manifest, options.feature_format).spec();
   spec.name = name_of(plan::GraphTensor::features);
-  spec.rows = rows;
+  spec.rows = placement.features.total().rows();
   spec.padded = placement.layout.padded;
   features.emplace(tensor::ChunkTensor::create(machine, spec, placement.features));
   machine.together([&] {

@@ -24,16 +24,19 @@
 namespace strata::tensor {
 namespace {
 
-bool wants_gpu(const Placement& placement) {
-  return std::ranges::any_of(placement.segments,
-                             [](const Segment& s) { return s.replicated + s.striped > 0; });
-}
+bool wants_gpu(const Placement& placement) { return placement.total().on_gpus() > 0; }
 
 void log_once(const comm::Machine& machine, const std::string& line) {
   if (machine.rank() == 0) spdlog::info("{}", line);
 }
 
-void move_all_to_host(Placement& placement, Count rows) { placement.segments = {{.host = rows}}; }
+/// Joins the segments, unless some rows lie below the host.
+void move_to_host(Placement& placement) {
+  const Segment all = placement.total();
+  if (all[Stratum::storage] == 0) placement.segments = {{{Stratum::host, all.rows()}}};
+  for (Segment& s : placement.segments)
+    for (const Stratum on_gpu : {Stratum::replicated, Stratum::striped}) s.move(on_gpu, Stratum::host);
+}
 
 /// The bytes of one element: the value in the type.
 std::vector<std::byte> element_of(DType dtype, double value) {
@@ -79,13 +82,14 @@ struct ChunkTensor::State {
   std::shared_ptr<const void> keep_alive;  // of a wrapped one
   cuda::Registration registration;         // likewise; ends before the memory
   std::byte* host = nullptr;
+  std::shared_ptr<RowStorage> storage;
   GatherSettings settings;
   std::unique_ptr<TensorBackend> backend;  // ends before the memory that it reads
 
-  bool on_host() const { return layout.host_rows() == spec.rows; }
+  bool on_host() const { return layout.rows(Stratum::host) == spec.rows; }
 
   void adopt_layout() {
-    backend->adopt(layout, host);
+    backend->adopt(layout, host, storage.get());
     backend->configure(settings);
   }
 
@@ -97,25 +101,30 @@ struct ChunkTensor::State {
 };
 
 ChunkTensor ChunkTensor::create(const comm::Machine& machine, const TensorSpec& spec,
-                                const Placement& placement) {
+                                const Placement& placement, std::shared_ptr<RowStorage> storage) {
   validate(spec, placement);
+  if (placement.total()[Stratum::storage] > 0 && storage == nullptr)
+    throw InputError(
+        fmt::format("the placement of \"{}\" has rows in a storage that is not given", spec.name));
   Placement realised = placement;
   if (wants_gpu(realised) && !comm::computes_on_gpus(machine)) {
     log_once(machine,
              fmt::format("{}: all {} rows go to host memory, for not every rank of the machine has a GPU",
                          spec.name, format_count(spec.rows)));
-    move_all_to_host(realised, spec.rows);
+    move_to_host(realised);
   }
   auto state = std::make_unique<State>();
   state->spec = spec;
+  state->storage = std::move(storage);
   state->device = machine.device();
   machine.together(
       [&] { state->backend = make_backend(machine.device(), spec, comm::resources_of(machine)); });
   if (wants_gpu(realised)) state->backend->allocate(machine, realised);
-  if (!wants_gpu(realised)) move_all_to_host(realised, spec.rows);
+  if (!wants_gpu(realised)) move_to_host(realised);
   state->layout = Layout(realised);
   state->placement = std::move(realised);
-  const std::size_t host_bytes = static_cast<std::size_t>(state->layout.host_rows()) * spec.row_pitch();
+  const std::size_t host_bytes =
+      static_cast<std::size_t>(state->layout.rows(Stratum::host)) * spec.row_pitch();
   state->region.emplace(
       HostRegion::create(machine, host_bytes, fmt::format("the host rows of \"{}\"", spec.name)));
   state->host = state->region->data();
@@ -246,11 +255,12 @@ void ChunkTensor::fill_host_rows(Count first, std::span<std::byte> staging,
 void ChunkTensor::close(const comm::Machine& machine) {
   state_->backend->close(machine);
   state_->backend = std::make_unique<HostBackend>(state_->device, state_->spec);
-  state_->backend->adopt(state_->layout, nullptr);
+  state_->backend->adopt(state_->layout, nullptr, nullptr);
   machine.barrier();
   state_->region.reset();
   state_->registration = cuda::Registration();
   state_->keep_alive.reset();
+  state_->storage.reset();
   state_->host = nullptr;
 }
 

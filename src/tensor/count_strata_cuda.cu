@@ -13,23 +13,23 @@ namespace {
 __global__ void __launch_bounds__(kThreads)
     count_entries(const __grid_constant__ RowTable table, const __grid_constant__ RowList list,
                   unsigned long long* counts) {
-  __shared__ unsigned sums[kNumStrata];
-  if (threadIdx.x < kNumStrata) sums[threadIdx.x] = 0;
+  __shared__ unsigned sums[kGpuStrata];
+  if (threadIdx.x < kGpuStrata) sums[threadIdx.x] = 0;
   __syncthreads();
   const Count end = list.end != nullptr ? min(*list.end, list.bound) : list.bound;
-  unsigned own[kNumStrata] = {};
+  unsigned own[kGpuStrata] = {};
   for (Count i = blockIdx.x * Count{kThreads} + threadIdx.x; i < end; i += Count{gridDim.x} * kThreads) {
     const Count row = id_of(list, i) - list.first;
     if (!is_row(table, row)) continue;
     const Stratum stratum = location_of(table, row).stratum;
-    for (int s = 0; s < kNumStrata; ++s) own[s] += static_cast<int>(stratum) == s;
+    for (int s = 0; s < kGpuStrata; ++s) own[s] += static_cast<int>(stratum) == s;
   }
-  for (int s = 0; s < kNumStrata; ++s) {
+  for (int s = 0; s < kGpuStrata; ++s) {
     const unsigned sum = __reduce_add_sync(0xffffffffu, own[s]);
     if (threadIdx.x % 32 == 0 && sum > 0) atomicAdd(&sums[s], sum);
   }
   __syncthreads();
-  if (threadIdx.x < kNumStrata && sums[threadIdx.x] > 0)
+  if (threadIdx.x < kGpuStrata && sums[threadIdx.x] > 0)
     atomicAdd(&counts[threadIdx.x], static_cast<unsigned long long>(sums[threadIdx.x]));
 }
 

@@ -105,18 +105,25 @@ struct Replicas {
 void scatter_on_gpu(const RowTable& table, const RowList& list, const RowFormat& format, const void* in,
                     const Replicas& replicas, const LaunchShape& shape, const cuda::Stream& stream);
 
-/// Consecutive rows in host memory.
+/// The rows that CPU threads reach.
 struct HostRows {
   const TensorSpec* spec = nullptr;
-  std::byte* data = nullptr;
+  std::byte* data = nullptr;  ///< consecutive rows in host memory
+  const Layout* layout = nullptr;
+  RowStorage* storage = nullptr;  ///< null: row r of the tensor is row r in host memory
+
+  Location location(Count row) const {
+    if (storage == nullptr) return {Stratum::host, row};
+    return locate(layout->segments().data(), static_cast<int>(layout->segments().size()), row);
+  }
 };
 
 /// ChunkTensor::gather and scatter on the cpu. Throw Error for an id out of range if `checked`.
 void gather_on_cpu(const HostRows& rows, const RowIds& ids, const RowsOut& out, bool checked,
                    ThreadPool& pool);
 void decode_on_cpu(const RowCode& code, const CodedRows& coded, float* out, ThreadPool& pool);
-/// The number of ids that name a row.
-Count count_on_cpu(const RowIds& ids, Count rows);
+/// Adds to counts [kNumStrata] how many ids name a row of each stratum.
+void count_on_cpu(const HostRows& rows, const RowIds& ids, Count* counts);
 void scatter_on_cpu(const HostRows& rows, const RowIds& ids, const RowsIn& in, bool checked,
                     ThreadPool& pool);
 

@@ -96,6 +96,19 @@ struct Walk {
   std::byte* address(Count row) const {
     return rows.data + static_cast<std::size_t>(row) * rows.spec->row_pitch();
   }
+  /// The row where it lies, or read into `scratch`.
+  const std::byte* read(Count row, std::vector<std::byte>& scratch) const {
+    const Location at = rows.location(row);
+    if (at.stratum != Stratum::storage) return address(at.row);
+    scratch.resize(row_bytes());
+    rows.storage->read(at.row, 1, scratch.data());
+    return scratch.data();
+  }
+  void write(Count row, const std::byte* bytes) const {
+    const Location at = rows.location(row);
+    if (at.stratum == Stratum::storage) return rows.storage->write(at.row, 1, bytes);
+    std::copy_n(bytes, row_bytes(), address(at.row));
+  }
 
   /// -1 for none.
   Count row_of(NodeId id) const {
@@ -113,10 +126,12 @@ struct Walk {
     const auto grain =
         static_cast<Count>(std::max<std::size_t>(1, kPieceBytes / std::max<std::size_t>(1, out_row_bytes)));
     pool.parallel_for(size, grain, [&](Count begin, Count end) {
+      std::vector<std::byte> scratch;
       for (Count i = begin; i < end; ++i) {
         const Count ahead = i + kPrefetchRows < end ? NodeId{typed[i + kPrefetchRows]} - ids.first : -1;
-        if (ahead >= 0 && ahead < rows.spec->rows) prefetch(address(ahead), row_bytes());
-        visit(i, row_of(typed[i]));
+        if (ahead >= 0 && ahead < rows.spec->rows && rows.storage == nullptr)
+          prefetch(address(ahead), row_bytes());
+        visit(i, row_of(typed[i]), scratch);
       }
     });
   }
@@ -133,12 +148,12 @@ void gather_rows(const Walk& walk, const RowsOut& out, const Row& copy) {
   const auto cols = static_cast<std::size_t>(walk.rows.spec->gathered_cols(out.dtype));
   const std::size_t pitch = (out.pitch > 0 ? static_cast<std::size_t>(out.pitch) : cols) * element;
   auto* base = static_cast<std::byte*>(out.data);
-  walk.run(cols * element, [&](Count i, Count row) {
+  walk.run(cols * element, [&](Count i, Count row, std::vector<std::byte>& scratch) {
     std::byte* target = base + static_cast<std::size_t>(i) * pitch;
     if (row < 0) {
       std::fill_n(target, cols * element, std::byte{0});
     } else {
-      copy(walk.address(row), target);
+      copy(walk.read(row, scratch), target);
     }
   });
 }
@@ -190,16 +205,15 @@ void decode_on_cpu(const RowCode& code, const CodedRows& coded, float* out, Thre
   });
 }
 
-Count count_on_cpu(const RowIds& ids, Count rows) {
+void count_on_cpu(const HostRows& rows, const RowIds& ids, Count* counts) {
   const Count size = ids.count != nullptr ? std::min(*ids.count, ids.size) : ids.size;
   const IdSpan span{.data = ids.data, .size = size, .wide = ids.wide};
-  Count found = 0;
   span.visit([&](const auto* typed) {
-    found = std::count_if(typed, typed + size, [&](NodeId id) {
-      return static_cast<std::uint64_t>(id - ids.first) < static_cast<std::uint64_t>(rows);
-    });
+    for (Count i = 0; i < size; ++i) {
+      const Count row = NodeId{typed[i]} - ids.first;
+      if (row >= 0 && row < rows.spec->rows) ++counts[static_cast<int>(rows.location(row).stratum)];
+    }
   });
-  return found;
 }
 
 void scatter_on_cpu(const HostRows& rows, const RowIds& ids, const RowsIn& in, bool checked,
@@ -209,8 +223,8 @@ void scatter_on_cpu(const HostRows& rows, const RowIds& ids, const RowsIn& in, b
   const std::size_t pitch =
       in.pitch > 0 ? static_cast<std::size_t>(in.pitch) * size_of(rows.spec->dtype) : bytes;
   const auto* base = static_cast<const std::byte*>(in.data);
-  walk.run(bytes, [&](Count i, Count row) {
-    if (row >= 0) std::copy_n(base + static_cast<std::size_t>(i) * pitch, bytes, walk.address(row));
+  walk.run(bytes, [&](Count i, Count row, auto&) {
+    if (row >= 0) walk.write(row, base + static_cast<std::size_t>(i) * pitch);
   });
 }
 

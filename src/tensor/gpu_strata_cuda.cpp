@@ -44,7 +44,8 @@ GpuStrata::GpuStrata(Device device, const TensorSpec& spec, const comm::Resource
 
 void GpuStrata::allocate(const comm::Machine& machine, const Placement& placement) {
   const Layout layout(placement);
-  const std::size_t replica_bytes = static_cast<std::size_t>(layout.replicated_rows()) * spec_.row_pitch();
+  const std::size_t replica_bytes =
+      static_cast<std::size_t>(layout.rows(Stratum::replicated)) * spec_.row_pitch();
   if (!spec_.scatters) {
     machine.together([&] {
       replicated_ = cuda::Buffer(cuda::Memory::device, replica_bytes,
@@ -53,9 +54,9 @@ void GpuStrata::allocate(const comm::Machine& machine, const Placement& placemen
   }
   if (spec_.scatters && replica_bytes > 0)
     replicas_ = share(machine, {gpus_of(machine), replica_bytes, "replicated"}, missing_.replicas);
-  if (layout.striped_rows() == 0) return;
+  if (layout.rows(Stratum::striped) == 0) return;
   const GpuMap gpus = gpus_of(machine, placement.idle_gpus);
-  const Count blocks = (layout.striped_rows() + placement.stripe_rows - 1) / placement.stripe_rows;
+  const Count blocks = (layout.rows(Stratum::striped) + placement.stripe_rows - 1) / placement.stripe_rows;
   const Count rows_per_gpu = (blocks + gpus.size() - 1) / gpus.size() * placement.stripe_rows;
   table_.stripes = Stripes::of(placement.stripe_rows, gpus.size());
   stripes_ = share(machine, {gpus, static_cast<std::size_t>(rows_per_gpu) * spec_.row_pitch(), "striped"},
@@ -172,7 +173,7 @@ RowFormat GpuStrata::format_of(DType out, Count out_pitch) const {
 void GpuStrata::configure(GatherSettings& settings) {
   constexpr Count kLargeBytes = Count{1} << 30;  // smaller tables are translated without misses
   constexpr int kEnoughCores = 4;
-  const Count host_bytes = layout_.host_rows() * table_.row_pitch;
+  const Count host_bytes = layout_.rows(Stratum::host) * table_.row_pitch;
   if (settings.host_path == HostPath::automatic) {
     const bool worth_it = host_bytes > kLargeBytes && resources_.cores >= kEnoughCores;
     settings.host_path = worth_it ? HostPath::both : HostPath::zero_copy;
@@ -187,14 +188,15 @@ void GpuStrata::configure(GatherSettings& settings) {
   options.zero_copy.multiprocessors = settings.multiprocessors;
   options.zero_copy.aligned = settings.aligned_reads;
   const cuda::DeviceGuard guard(device_);
-  threaded_ = std::make_unique<ThreadedGather>(device_, table_, layout_.host_rows(), options);
+  threaded_ = std::make_unique<ThreadedGather>(device_, table_, layout_.rows(Stratum::host), options);
 }
 
 LaunchShape GpuStrata::shape() const {
   // If all rows are replicated, row r of the tensor is row r of the stratum.
-  const bool local = layout_.replicated_rows() == spec_.rows;
+  const bool local = layout_.rows(Stratum::replicated) == spec_.rows;
   LaunchShape shape{.aligned = settings_.aligned_reads, .local = local};
-  if (layout_.replicated_rows() == 0) shape.multiprocessors = multiprocessors_for_wires(multiprocessors_);
+  if (layout_.rows(Stratum::replicated) == 0)
+    shape.multiprocessors = multiprocessors_for_wires(multiprocessors_);
   if (settings_.multiprocessors > 0)
     shape.multiprocessors = std::min(settings_.multiprocessors, multiprocessors_);
   if (stripes_) shape.start = (Count{1} << 20) * mine_ / table_.stripes.num_gpus;
@@ -236,10 +238,11 @@ BadId GpuStrata::take_bad_id(const cuda::Stream& stream) const {
 std::vector<StratumView> GpuStrata::views() const {
   std::vector<StratumView> views;
   const std::size_t pitch = spec_.row_pitch();
-  if (layout_.replicated_rows() > 0)
-    views.push_back({Stratum::replicated, device_, table_.replicated, layout_.replicated_rows(), pitch});
+  if (layout_.rows(Stratum::replicated) > 0)
+    views.push_back(
+        {Stratum::replicated, device_, table_.replicated, layout_.rows(Stratum::replicated), pitch});
   if (stripes_) {
-    const StripeLocation end = locate_stripe(layout_.striped_rows(), table_.stripes);
+    const StripeLocation end = locate_stripe(layout_.rows(Stratum::striped), table_.stripes);
     const Count stripe = table_.stripes.rows, whole_rounds = end.row / stripe * stripe;
     const Count rows = mine_ < end.gpu ? whole_rounds + stripe : mine_ == end.gpu ? end.row : whole_rounds;
     views.push_back(
@@ -266,11 +269,8 @@ void move_missing_to_host(const comm::Machine& machine, const TensorSpec& spec,
                           const GpuStrata::Missing& missing, Placement& placement) {
   Count moved = 0;
   for (Segment& s : placement.segments) {
-    const Count rows = (missing.stripes ? s.striped : 0) + (missing.replicas ? s.replicated : 0);
-    if (missing.stripes) s.striped = 0;
-    if (missing.replicas) s.replicated = 0;
-    s.host += rows;
-    moved += rows;
+    if (missing.stripes) moved += s.move(Stratum::striped, Stratum::host);
+    if (missing.replicas) moved += s.move(Stratum::replicated, Stratum::host);
   }
   if (moved == 0 || machine.rank() > 0) return;
   spdlog::info("{}: {} rows on GPUs go to host memory: {}", spec.name, format_count(moved), missing.reason);

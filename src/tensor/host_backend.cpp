@@ -25,26 +25,29 @@ void for_each_piece(const HostRows& host, const Layout::Run& run, CopyBytes&& co
 
 void HostBackend::allocate(const comm::Machine& /*machine*/, Placement& placement) {
   for (Segment& s : placement.segments)
-    s.host += std::exchange(s.replicated, 0) + std::exchange(s.striped, 0);
+    for (const Stratum on_gpu : {Stratum::replicated, Stratum::striped}) s.move(on_gpu, Stratum::host);
 }
 
-void HostBackend::adopt(const Layout& layout, std::byte* host_rows) {
+void HostBackend::adopt(const Layout& layout, std::byte* host_rows, RowStorage* storage) {
   layout_ = layout;
   rows_ = host_rows;
+  storage_ = storage;
 }
 
 std::vector<StratumView> HostBackend::views() const {
-  if (layout_.host_rows() == 0) return {};
-  return {{Stratum::host, Device(), rows_, layout_.host_rows(), spec_.row_pitch()}};
+  if (layout_.rows(Stratum::host) == 0) return {};
+  return {{Stratum::host, Device(), rows_, layout_.rows(Stratum::host), spec_.row_pitch()}};
 }
 
 void HostBackend::write_run(const Layout::Run& run, const std::byte* rows) const {
+  if (run.location.stratum == Stratum::storage) return storage_->write(run.location.row, run.count, rows);
   for_each_piece(this->rows(), run, [&](std::byte* stratum, std::size_t offset, std::size_t bytes) {
     std::memcpy(stratum, rows + offset, bytes);
   });
 }
 
 void HostBackend::read_run(const Layout::Run& run, std::byte* rows) const {
+  if (run.location.stratum == Stratum::storage) return storage_->read(run.location.row, run.count, rows);
   for_each_piece(this->rows(), run, [&](const std::byte* stratum, std::size_t offset, std::size_t bytes) {
     std::memcpy(rows + offset, stratum, bytes);
   });
@@ -67,15 +70,15 @@ void HostBackend::refuse(const cuda::Stream& stream) const {
                           stream.device().str(), device_.str()));
 }
 
-void HostBackend::need_cpu_and_host_rows(const cuda::Stream& stream) const {
+void HostBackend::need_cpu(const cuda::Stream& stream) const {
   if (stream.device().is_cuda()) refuse(stream);
-  if (layout_.host_rows() != spec_.rows)
+  if (layout_.on_gpus() > 0)
     throw Error(fmt::format("\"{}\" has rows in GPU memory, which the cpu cannot reach", spec_.name));
 }
 
 void HostBackend::gather(const RowIds& ids, const RowsOut& out, const cuda::Stream& stream,
                          ThreadPool& pool) const {
-  need_cpu_and_host_rows(stream);
+  need_cpu(stream);
   gather_on_cpu(rows(), ids, out, checked_, pool);
 }
 
@@ -86,12 +89,12 @@ void HostBackend::decode(const CodedRows& coded, float* out, const cuda::Stream&
 }
 
 void HostBackend::count_strata(const RowIds& ids, Count* counts, const cuda::Stream& stream) const {
-  need_cpu_and_host_rows(stream);
-  counts[static_cast<int>(Stratum::host)] += count_on_cpu(ids, spec_.rows);
+  need_cpu(stream);
+  count_on_cpu(rows(), ids, counts);
 }
 
 void HostBackend::scatter(const RowIds& ids, const RowsIn& in, const cuda::Stream& stream, ThreadPool& pool) {
-  need_cpu_and_host_rows(stream);
+  need_cpu(stream);
   scatter_on_cpu(rows(), ids, in, checked_, pool);
 }
 

@@ -7,14 +7,14 @@
 
 namespace strata::tensor {
 
-/// The backend for rows in host memory; rows elsewhere are out of reach. A view of them.
+/// The backend for rows in host memory and below; those on GPUs are out of reach. A view of them.
 class HostBackend final : public TensorBackend {
  public:
   /// `device`, for messages: the one that the rank loaded the tensor for.
   HostBackend(Device device, const TensorSpec& spec) : device_(device), spec_(spec) {}
 
   void allocate(const comm::Machine& machine, Placement& placement) override;
-  void adopt(const Layout& layout, std::byte* host_rows) override;
+  void adopt(const Layout& layout, std::byte* host_rows, RowStorage* storage) override;
   void configure(GatherSettings& /*settings*/) override {}
   std::vector<StratumView> views() const override;
 
@@ -31,20 +31,21 @@ class HostBackend final : public TensorBackend {
   void verify(const cuda::Stream& /*stream*/) const override {}  // operations throw themselves
   void close(const comm::Machine& /*machine*/) override {}
 
-  /// A run of host rows from or to dense rows in host memory.
+  /// A run of rows from or to dense rows in host memory.
   void write_run(const Layout::Run& run, const std::byte* rows) const;
   void read_run(const Layout::Run& run, std::byte* rows) const;
-  HostRows rows() const { return {.spec = &spec_, .data = rows_}; }
+  HostRows rows() const { return {.spec = &spec_, .data = rows_, .layout = &layout_, .storage = storage_}; }
   /// Throws Error: this stream's device cannot use the tensor.
   [[noreturn]] void refuse(const cuda::Stream& stream) const;
 
  private:
-  void need_cpu_and_host_rows(const cuda::Stream& stream) const;
+  void need_cpu(const cuda::Stream& stream) const;
 
   Device device_;
   TensorSpec spec_;
   Layout layout_;
   std::byte* rows_ = nullptr;
+  RowStorage* storage_ = nullptr;
   bool checked_ = false;
 };
 

@@ -12,17 +12,15 @@ namespace strata::tensor {
 
 Layout::Layout(const Placement& placement) {
   for (const Segment& s : placement.segments) {
-    const Count replicated_end = end_ + s.replicated, striped_end = replicated_end + s.striped;
-    segments_.push_back({.first_row = end_,
-                         .replicated_end = replicated_end,
-                         .striped_end = striped_end,
-                         .replicated_shift = totals_.replicated - end_,
-                         .striped_shift = totals_.striped - replicated_end,
-                         .host_shift = totals_.host - striped_end});
-    totals_.replicated += s.replicated;
-    totals_.striped += s.striped;
-    totals_.host += s.host;
-    end_ += s.rows();
+    SegmentLayout layout{.first_row = end_};
+    for (int level = 0; level < kNumStrata; ++level) {
+      const Stratum stratum = kStrata[static_cast<std::size_t>(level)];
+      layout.shift[level] = totals_[stratum] - end_;
+      end_ += s[stratum];
+      if (level + 1 < kNumStrata) layout.end[level] = end_;
+    }
+    segments_.push_back(layout);
+    totals_ += s;
   }
 }
 
@@ -34,10 +32,8 @@ void Layout::for_each_run(Count first, Count count, const std::function<void(con
     const SegmentLayout& s = segments_[static_cast<std::size_t>(index)];
     const Count segment_end =
         index + 1 < num_segments ? segments_[static_cast<std::size_t>(index) + 1].first_row : end_;
-    Count run_end = segment_end;
-    if (row < s.striped_end) run_end = s.striped_end;
-    if (row < s.replicated_end) run_end = s.replicated_end;
-    run_end = std::min(run_end, end);
+    const auto* const level_end = std::ranges::upper_bound(s.end, row);
+    const Count run_end = std::min(level_end != std::end(s.end) ? *level_end : segment_end, end);
     visit({.location = locate(segments_.data(), num_segments, row), .first = row, .count = run_end - row});
     row = run_end;
   }
@@ -48,7 +44,7 @@ void validate(const TensorSpec& spec, const Placement& placement) {
   bool negative = spec.rows < 0 || spec.cols < 0;
   for (const Segment& s : placement.segments) {
     rows += s.rows();
-    negative = negative || s.replicated < 0 || s.striped < 0 || s.host < 0;
+    negative = negative || std::ranges::any_of(s, [](Count in_level) { return in_level < 0; });
   }
   if (negative || rows != spec.rows) {
     throw InputError(

@@ -46,12 +46,6 @@ TensorSpec scratch_spec(std::int64_t table_bytes, std::int64_t row_bytes) {
           .dtype = dtype};
 }
 
-/// How long a GPU takes to gather random rows of a host table: start_seconds + bytes / bytes_per_second.
-struct HostRate {
-  double bytes_per_second = 0;
-  double start_seconds = 0;
-};
-
 /// Random ids and room for what they name, on this rank's device.
 class Probe {
  public:
@@ -72,14 +66,14 @@ class Probe {
     return rate_and_close(tensor, placement, load);
   }
   struct WithThreads {
-    HostRate alone, both;
+    PathRate alone, both;
   };
   /// The rates of host rows that CPU threads gather, among a few rows that lie on the GPU, because selecting
   /// host rows costs time, too. Rates are 0 if there are too few threads.
   WithThreads with_threads(const TensorSpec& spec, int threads) {
     const Count few = spec.rows / kFewOnGpu;
-    ChunkTensor tensor =
-        ChunkTensor::create(machine_, spec, {.segments = {{.replicated = few, .host = spec.rows - few}}});
+    ChunkTensor tensor = ChunkTensor::create(
+        machine_, spec, {.segments = {{{Stratum::replicated, few}, {Stratum::host, spec.rows - few}}}});
     WithThreads rates;
     const auto rate_with = [&](const GatherSettings& settings) {
       machine_.together([&] { tensor.configure(settings); });
@@ -99,14 +93,14 @@ class Probe {
     std::int64_t row_bytes = 0;
     std::int64_t bytes() const { return count * row_bytes; }
   };
-  HostRate host_rate(const ChunkTensor& tensor) {
+  PathRate host_rate(const ChunkTensor& tensor) {
     const Work little = work_of(tensor, kHostLoad), much = work_of(tensor, kLargeHostLoad);
     const double short_seconds = seconds_of(tensor, little), long_seconds = seconds_of(tensor, much);
     constexpr double kOnHost = 1 - 1.0 / static_cast<double>(kFewOnGpu);
     const double little_bytes = kOnHost * static_cast<double>(little.bytes()),
                  much_bytes = kOnHost * static_cast<double>(much.bytes());
     const double more_seconds = long_seconds - short_seconds;
-    HostRate rate{.bytes_per_second = more_seconds > 0 ? (much_bytes - little_bytes) / more_seconds
+    PathRate rate{.bytes_per_second = more_seconds > 0 ? (much_bytes - little_bytes) / more_seconds
                                                        : much_bytes / long_seconds};
     rate.start_seconds = std::max(0.0, short_seconds - little_bytes / rate.bytes_per_second);
     return rate;
@@ -125,7 +119,8 @@ class Probe {
   double rate_and_close(ChunkTensor& tensor, const Placement& placement, const Load& load) {
     const Work work = work_of(tensor, load);
     const double seconds = seconds_of(tensor, work);
-    const bool realised = !(placement.segments[0].striped > 0 && tensor.placement().segments[0].striped == 0);
+    const bool realised =
+        placement.total()[Stratum::striped] == 0 || tensor.placement().total()[Stratum::striped] > 0;
     tensor.close(machine_);
     return realised ? static_cast<double>(work.bytes()) / seconds : 0;
   }
@@ -199,12 +194,14 @@ std::vector<MeasuredPaths> measure_path_rates(const comm::Machine& machine,
   for (const std::int64_t length : row_bytes) {
     const TensorSpec on_gpu = scratch_spec(gpu_table, length),
                      on_host = scratch_spec(tables.host_bytes, length);
-    PathRates r{.local = probe->rate(on_gpu, Placement::replicated(on_gpu.rows), kGpuLoad),
-                .host = probe->rate(on_host, Placement::on_host(on_host.rows), kHostLoad)};
+    PathRates r{{Stratum::replicated, {probe->rate(on_gpu, Placement::replicated(on_gpu.rows), kGpuLoad)}},
+                {Stratum::host, {probe->rate(on_host, Placement::on_host(on_host.rows), kHostLoad)}}};
     if (peers) {
       // A share of 1 / G of striped rows is local and costs almost nothing.
-      r.peer = probe->rate(on_gpu, Placement::striped(on_gpu.rows), kGpuLoad) * (num_gpus - 1) / num_gpus;
-      peers = r.peer > 0;
+      const double rate =
+          probe->rate(on_gpu, Placement::striped(on_gpu.rows), kGpuLoad) * (num_gpus - 1) / num_gpus;
+      r[Stratum::striped] = {rate};
+      peers = rate > 0;
     }
     Probe::WithThreads threads;
     if (num_gpus > 0 && length >= kShortestForThreads)

@@ -37,7 +37,7 @@ __device__ inline Count position_of(const RowList& list, Count entry) {
 __device__ inline Location location_of(const RowTable& table, Count row) {
   const SegmentLayout* segments =
       table.num_segments > kInlineSegments ? table.device_segments : table.inline_segments.data();
-  return locate(segments, table.num_segments, row);
+  return locate<kGpuStrata>(segments, table.num_segments, row);
 }
 
 __device__ inline std::byte* stripe_address(const RowTable& table, Count row) {

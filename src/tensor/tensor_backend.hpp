@@ -24,8 +24,9 @@ class TensorBackend {
   /// Allocates the rows that the placement has on GPUs. Those that cannot be there become host rows of the
   /// placement. Collective over the machine; throws on all of its ranks alike.
   virtual void allocate(const comm::Machine& machine, Placement& placement) = 0;
-  /// Takes the final layout and the host rows; needed once, before anything below.
-  virtual void adopt(const Layout& layout, std::byte* host_rows) = 0;
+  /// Takes the final layout and the rows that it has on the host and below; needed once, before anything
+  /// below.
+  virtual void adopt(const Layout& layout, std::byte* host_rows, RowStorage* storage) = 0;
   /// Replaces automatic settings by values where they matter.
   virtual void configure(GatherSettings& settings) = 0;
   virtual std::vector<StratumView> views() const = 0;

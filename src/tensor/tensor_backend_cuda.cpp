@@ -21,9 +21,11 @@ class GpuBackend final : public TensorBackend {
     gpu_.allocate(machine, placement);
     move_missing_to_host(machine, spec_, gpu_.missing(), placement);
   }
-  void adopt(const Layout& layout, std::byte* host_rows) override {
+  void adopt(const Layout& layout, std::byte* host_rows, RowStorage* /*storage*/) override {
+    if (layout.rows(Stratum::storage) > 0)
+      throw InputError(fmt::format("\"{}\" has rows in storage, which GPUs cannot read", spec_.name));
     layout_ = layout;
-    host_.adopt(layout, host_rows);
+    host_.adopt(layout, host_rows, nullptr);
     gpu_.adopt(layout, host_rows);
   }
   void configure(GatherSettings& settings) override { gpu_.configure(settings); }
@@ -105,7 +107,7 @@ void GpuBackend::count_strata(const RowIds& ids, Count* counts, const cuda::Stre
 
 void GpuBackend::scatter(const RowIds& ids, const RowsIn& in, const cuda::Stream& stream, ThreadPool& pool) {
   if (!is_for_gpu(stream)) return host_.scatter(ids, in, stream, pool);
-  if (layout_.replicated_rows() > 0 && !spec_.scatters) {
+  if (layout_.rows(Stratum::replicated) > 0 && !spec_.scatters) {
     throw Error(fmt::format("\"{}\" has replicated rows, but was not made for scatters", spec_.name),
                 "Set TensorSpec::scatters.");
   }

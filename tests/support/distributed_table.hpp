@@ -124,7 +124,7 @@ struct DistributedTable {
          .cols = cols,
          .dtype = code_of(options) ? DType::u8 : options.dtype,
          .code = code_of(options)},
-        {.segments = {{.replicated = on_gpu, .striped = 0, .host = rows - on_gpu}}});
+        {.segments = {{{tensor::Stratum::replicated, on_gpu}, {tensor::Stratum::host, rows - on_gpu}}}});
     const auto row_of = [&](NodeId id) {
       return all_.bytes.data() + static_cast<std::size_t>(id - lowest) * made.spec().row_bytes();
     };

@@ -174,12 +174,10 @@ const Count* ViewOwner::keep_indptr(std::span<const Count> values, tensor::Array
   for (int s = 0; s < options_.segments; ++s) {
     const Count first = size * s / options_.segments, end = size * (s + 1) / options_.segments;
     const Count replicated_end = first + (end - first) * 2 / 5, striped_end = first + (end - first) * 7 / 10;
-    segments.push_back({.first_row = first,
-                        .replicated_end = replicated_end,
-                        .striped_end = striped_end,
-                        .replicated_shift = static_cast<Count>(replicated.size()) - first,
-                        .striped_shift = striped.size() - replicated_end,
-                        .host_shift = 0});
+    segments.push_back(
+        {.first_row = first,
+         .end = {replicated_end, striped_end, end},
+         .shift = {static_cast<Count>(replicated.size()) - first, striped.size() - replicated_end, 0}});
     for (Count i = first; i < striped_end; ++i) {
       poison(rest[at(i)]);
       if (i < replicated_end) {

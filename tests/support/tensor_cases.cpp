@@ -17,6 +17,8 @@
 namespace strata::test {
 namespace {
 
+using tensor::Stratum;
+
 constexpr int kPoison = 0xFB;  // four of them are a float no gather gives
 
 bool is_poison(float value) {
@@ -99,7 +101,7 @@ std::string TensorCase::str() const {
       fmt::format("{} x {} of {}, seed {}, stripes of {}, segments", rows(), cols,
                   code == RowCode::Kind::none ? name_of(dtype) : name_of(code), seed, placement.stripe_rows);
   for (const tensor::Segment& s : placement.segments)
-    text += fmt::format(" {{{}, {}, {}}}", s.replicated, s.striped, s.host);
+    text += fmt::format(" {{{}, {}, {}}}", s[Stratum::replicated], s[Stratum::striped], s[Stratum::host]);
   return text;
 }
 
@@ -118,8 +120,8 @@ FilledTensor fill(const comm::Machine& machine, const TensorCase& tensor_case) {
   Writer writer{tensor, values.bytes.data(), machine.rank(), machine.size()};
   Count row = 0;
   for (const tensor::Segment& s : tensor.placement().segments) {
-    writer.write(row, row + s.replicated, true);
-    writer.write(row + s.replicated, row + s.rows(), false);
+    writer.write(row, row + s[Stratum::replicated], true);
+    writer.write(row + s[Stratum::replicated], row + s.rows(), false);
     row += s.rows();
   }
   machine.barrier();

@@ -19,6 +19,8 @@
 namespace strata::test {
 namespace {
 
+using tensor::Stratum;
+
 using Random = std::mt19937_64;
 constexpr int kModelPoison = 0xFB;
 constexpr DType kTypes[] = {DType::f32, DType::f16, DType::bf16, DType::f64,
@@ -152,13 +154,13 @@ struct Fixture {
 
   tensor::Stratum stratum_of(Count row) const {
     for (const tensor::Segment& s : tensor.placement().segments) {
-      if (row < s.replicated) return tensor::Stratum::replicated;
-      if (row < s.replicated + s.striped) return tensor::Stratum::striped;
-      if (row < s.rows()) return tensor::Stratum::host;
+      if (row < s[Stratum::replicated]) return Stratum::replicated;
+      if (row < s[Stratum::replicated] + s[Stratum::striped]) return Stratum::striped;
+      if (row < s.rows()) return Stratum::host;
       row -= s.rows();
     }
     ADD_FAILURE() << "no row";
-    return tensor::Stratum::host;
+    return Stratum::host;
   }
 
   void check_counts() {
@@ -308,11 +310,12 @@ RandomTensor::RandomTensor(std::uint64_t seed) {
   const Count kinds = below(random, 5);  // all strata, or one alone
   const Count segments = random() % 8 == 0 ? 20 : 1 + below(random, 3);
   for (Count s = 0; s < segments; ++s) {
-    tensor::Segment segment{
-        .replicated = below(random, 400), .striped = below(random, 400), .host = below(random, 400)};
-    if (kinds == 1) segment = {.replicated = segment.replicated};
-    if (kinds == 2) segment = {.striped = segment.striped};
-    if (kinds == 3) segment = {.host = segment.host};
+    tensor::Segment segment{{Stratum::replicated, below(random, 400)},
+                            {Stratum::striped, below(random, 400)},
+                            {Stratum::host, below(random, 400)}};
+    if (kinds == 1) segment = {{Stratum::replicated, segment[Stratum::replicated]}};
+    if (kinds == 2) segment = {{Stratum::striped, segment[Stratum::striped]}};
+    if (kinds == 3) segment = {{Stratum::host, segment[Stratum::host]}};
     placement.segments.push_back(segment);
     spec.rows += segment.rows();
   }
@@ -325,7 +328,7 @@ std::string RandomTensor::str() const {
       fmt::format("{} x {} of {}{}{}, stripes of {}:", spec.rows, spec.cols, name_of(spec.dtype),
                   spec.scatters ? ", scatters" : "", spec.padded ? ", padded" : "", placement.stripe_rows);
   for (const tensor::Segment& s : placement.segments)
-    text += fmt::format(" {{{}, {}, {}}}", s.replicated, s.striped, s.host);
+    text += fmt::format(" {{{}, {}, {}}}", s[Stratum::replicated], s[Stratum::striped], s[Stratum::host]);
   return text;
 }
 
@@ -356,8 +359,8 @@ void check_random_tensor(const comm::Machine& machine, Device device, std::uint6
     for (int i = 0; i < 2; ++i) fixture.check_gather();
   }
   machine.barrier();
-  const bool has_replicas = std::ranges::any_of(tensor.placement().segments,
-                                                [](const tensor::Segment& s) { return s.replicated > 0; });
+  const bool has_replicas = std::ranges::any_of(
+      tensor.placement().segments, [](const tensor::Segment& s) { return s[Stratum::replicated] > 0; });
   if (made.spec.scatters || !has_replicas) fixture.check_scatter();
   fixture.check_gather();
   fixture.check_bad_ids();

@@ -31,7 +31,8 @@ Count rows_per_gpu(const ChunkTensor::Spec& spec, int num_gpus) {
 /// The placement; a single rank does not open its rows to others, and reads them with all SMs of its GPU.
 tensor::Placement placement_of(const ChunkTensor::Spec& spec, Count rows_per_gpu, int num_gpus, bool alone) {
   if (alone)
-    return {.segments = {{.replicated = rows_per_gpu, .striped = 0, .host = spec.rows - rows_per_gpu}}};
+    return {.segments = {{{tensor::Stratum::replicated, rows_per_gpu},
+                          {tensor::Stratum::host, spec.rows - rows_per_gpu}}}};
   return tensor::Placement::contiguous(spec.rows, rows_per_gpu, num_gpus);
 }
 
@@ -46,8 +47,7 @@ ChunkTensor::ChunkTensor(const comm::Machine& machine, const Spec& spec, const G
       tensor_(
           tensor::ChunkTensor::create(machine, spec_of(spec, number),
                                       placement_of(spec, rows_per_gpu_, gpus.count, machine.size() == 1))) {
-  for (const tensor::Segment& segment : tensor_->placement().segments)
-    rows_on_gpus_ += segment.replicated + segment.striped;
+  rows_on_gpus_ = tensor_->placement().total().on_gpus();
   if (rows_on_gpus_ == 0) rows_per_gpu_ = 0;  // without peer access
   if (machine.size() > 1 && rows_on_gpus_ > 0)
     peers_ = std::make_unique<Peers>(machine, gpus_.own, own_gpu().data);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <array>
 #include <memory>
 #include <span>
 
@@ -104,7 +103,7 @@ class RowFetcher {
   RowExchangeReport report() const;
   /// Rows that were read from each stratum of this machine since the fetcher was made, including those for
   /// other machines. Waits for nothing: call it when the streams of all fetches have reached their ends.
-  std::array<Count, tensor::kNumStrata> rows_by_stratum() const;
+  tensor::ByStratum<Count> rows_by_stratum() const;
 
  private:
   struct State;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -223,7 +222,7 @@ class Pipeline {
   Count take_unpadded();
   /// Bytes of feature rows that were read from each stratum of this machine since the last call. Call it as
   /// take_times().
-  std::array<std::int64_t, tensor::kNumStrata> take_gathered_bytes();
+  tensor::ByStratum<std::int64_t> take_gathered_bytes();
 
   /// What this rank exchanged with other machines since the pipeline was made. Call it as take_times().
   sampling::ExchangeReport neighbor_exchange() const;

@@ -23,7 +23,7 @@ struct PlacementRequest {
   /// How the rows of each segment of a tensor are divided.
   struct Shares {
     std::string tensor;
-    double replicated = 0, striped = 0, host = 0;  ///< percent; they add up to 100
+    tensor::ByStratum<double> percent = {};  ///< of the levels that GPUs read; they add up to 100
   };
 
   Mode mode = Mode::automatic;

@@ -39,7 +39,7 @@ struct TensorDemand {
   std::int64_t row_bytes = 0;
   double rows_per_access = 1;            ///< rows that are read together, on average
   std::vector<HeatCurve> segments = {};  ///< one per hosted part
-  tensor::PathRates rates = {};          ///< for rows of row_bytes; local and host are positive
+  tensor::PathRates rates = {};          ///< for rows of row_bytes; replicated and host are positive
   bool whole = false;                    ///< the plan replicates either all rows or none
   bool divisible = false;                ///< a person may divide it even if it is whole
   std::int64_t division_bytes = 0;  ///< extra bytes per GPU, for each stratum there that has only some rows
@@ -54,10 +54,10 @@ struct TensorDemand {
 
 struct PlanLimits {
   std::int64_t gpu_bytes = 0;  ///< per GPU, for all tensors together
-  /// For the host rows of tensors that can be divided. A plan keeps to this limit if it can, at the cost of
-  /// time.
+  /// For the host rows of tensors that can be divided. What exceeds it lies below, where there is a rate for
+  /// that. Else a plan keeps to this limit if it can, at the cost of time.
   std::int64_t host_bytes = std::numeric_limits<std::int64_t>::max();
-  int num_gpus = 0;        ///< of the machine; 0: all rows lie on the host
+  int num_gpus = 0;        ///< of the machine; 0: all rows lie on the host or below
   Count stripe_rows = 64;  ///< rows per stripe block
 };
 
@@ -77,17 +77,14 @@ struct TensorPlan {
   std::vector<StratumEstimate> strata;  ///< those with rows, in the order of the rows
 };
 
-/// Seconds that a batch takes on each path. One kernel reads all strata, so the paths work at the same time
-/// and the slowest decides.
+/// Seconds that a batch takes on the path to each level. One kernel reads all levels, so the paths work at
+/// the same time and the slowest decides.
 ///
 /// Every row passes through the GPU's own memory: it is read there, or served from there to a peer while a
-/// peer serves this GPU, or written there by the gather. So `local` is the same for all placements, and rows
-/// that fit on the GPUs are never faster on the host.
-struct PathSeconds {
-  double local = 0;
-  double peer = 0;  ///< (G - 1) / G of the reads of striped rows, on G GPUs
-  double host = 0;
-
+/// peer serves this GPU, or written there by the gather. So the seconds of replicated rows are those of all
+/// rows, the same for all placements, and rows that fit on the GPUs are never faster on the host. On G GPUs,
+/// (G - 1) / G of the reads of striped rows take the path to peers.
+struct PathSeconds : tensor::ByStratum<double> {
   double batch() const;
 };
 
@@ -97,13 +94,13 @@ struct MachinePlan {
   PathSeconds seconds;
 };
 
-/// Chooses how many rows of each segment are replicated, striped and left on the host.
+/// Chooses how many rows of each segment lie in each level.
 ///
 /// Buckets of rows of all tensors and segments are ranked by the time that each of their bytes saves on the
 /// host path, so all segments of a tensor share one threshold of heat. The hottest buckets are replicated,
-/// the next ones striped, and the tail stays on the host. A search finds how much of the budget to replicate,
-/// for every choice of the tensors that stay whole. Among plans of equal time the one with less traffic off
-/// the GPU wins, so what fits is replicated.
+/// the next ones striped, and the tail stays on the host, or lies below where the host is full. A search
+/// finds how much of the budget to replicate, for every choice of the tensors that stay whole. Among plans of
+/// equal time the one with less traffic off the GPU wins, so what fits is replicated.
 ///
 /// Throws InputError if the fixed placements exceed the budget.
 MachinePlan plan_tensors(std::span<const TensorDemand> demands, const PlanLimits& limits);

@@ -10,18 +10,12 @@
 /// How fast a GPU reads rows, from what tensor::measure_path_rates() measured. Pure functions.
 namespace strata::plan {
 
-/// How long a GPU takes to gather random rows of a host table: start_seconds + bytes / bytes_per_second.
-struct HostRate {
-  double bytes_per_second = 0;
-  double start_seconds = 0;
-};
-
-/// The rate for a table of this size, along this path. A GPU translates addresses of at most about 30 million
-/// distinct 64-KiB granules per second (measured), and each random row of a large table lies in another
-/// granule; CPU threads have no such limit. If both work at once their rates add up, but not beyond the rate
-/// that was measured for the link.
-HostRate host_rate_of_table(const tensor::MeasuredPaths& measured, std::int64_t table_bytes,
-                            tensor::HostPath path = tensor::HostPath::automatic);
+/// The rate for a host table of this size, along this path. A GPU translates addresses of at most about 30
+/// million distinct 64-KiB granules per second (measured), and each random row of a large table lies in
+/// another granule; CPU threads have no such limit. If both work at once their rates add up, but not beyond
+/// the rate that was measured for the link.
+tensor::PathRate host_rate_of_table(const tensor::MeasuredPaths& measured, std::int64_t table_bytes,
+                                    tensor::HostPath path = tensor::HostPath::automatic);
 
 /// A table of which random rows are read.
 struct RandomTable {

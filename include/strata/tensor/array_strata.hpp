@@ -13,15 +13,15 @@ namespace strata::tensor {
 
 constexpr int kMaxStripeGpus = 16;  ///< GPUs of one host
 
-/// One segment with its place in the three strata, each of which numbers its own rows from 0 over all
-/// segments.
+/// One segment with its place in the levels, each of which numbers its own rows from 0 over all segments.
 ///
-/// Segments {2, 4, 2} and {1, 0, 3}: the second has first_row 8, replicated_end 9, striped_end 9; row 10 of
-/// the tensor is row 10 + host_shift = 3 of the host stratum (rows 0 and 1 there are the first segment's 6
-/// and 7).
+/// Segments of {2, 4, 2} and {1, 0, 3} rows: the second has first_row 8, end[replicated] 9, end[striped] 9;
+/// row 10 of the tensor is row 10 + shift[host] = 3 of host memory (rows 0 and 1 there are the first
+/// segment's 6 and 7).
 struct SegmentLayout {
-  Count first_row, replicated_end, striped_end;
-  Count replicated_shift, striped_shift, host_shift;  ///< row + shift is the row within the stratum
+  Count first_row = 0;
+  Count end[kNumStrata - 1] = {};  ///< of all levels but the last
+  Count shift[kNumStrata] = {};    ///< row + shift is the row within the level
 };
 
 struct Location {
@@ -45,14 +45,18 @@ STRATA_HOST_DEVICE inline int segment_of(const SegmentLayout* segments, int num_
   return low;
 }
 
+/// Where a row lies, if it lies in one of the first kLevels; kernels pass kGpuStrata. It recurses, because a
+/// loop costs kernels more branches.
+template <int kLevels = kNumStrata, int kLevel = 0>
 STRATA_HOST_DEVICE inline Location locate(const SegmentLayout& s, Count row) {
-  if (row < s.replicated_end) return {Stratum::replicated, row + s.replicated_shift};
-  if (row < s.striped_end) return {Stratum::striped, row + s.striped_shift};
-  return {Stratum::host, row + s.host_shift};
+  if constexpr (kLevel + 1 < kLevels)
+    if (row >= s.end[kLevel]) return locate<kLevels, kLevel + 1>(s, row);
+  return {static_cast<Stratum>(kLevel), row + s.shift[kLevel]};
 }
 
+template <int kLevels = kNumStrata>
 STRATA_HOST_DEVICE inline Location locate(const SegmentLayout* segments, int num_segments, Count row) {
-  return locate(segments[segment_of(segments, num_segments, row)], row);
+  return locate<kLevels>(segments[segment_of(segments, num_segments, row)], row);
 }
 
 /// How the striped stratum is dealt to the GPUs: blocks of `rows` rows, round robin.
@@ -101,8 +105,8 @@ struct ArrayStrata {
 template <typename T>
 STRATA_HOST_DEVICE const T* element(const T* array, const ArrayStrata& strata, Count i) {
   if (strata.num_segments == 0) return array + i;
-  const Location at =
-      strata.num_segments == 1 ? locate(strata.only, i) : locate(strata.segments, strata.num_segments, i);
+  const Location at = strata.num_segments == 1 ? locate<kGpuStrata>(strata.only, i)
+                                               : locate<kGpuStrata>(strata.segments, strata.num_segments, i);
   if (at.stratum == Stratum::replicated) return static_cast<const T*>(strata.replicated) + at.row;
   if (at.stratum == Stratum::host) return array + i;
   const StripeLocation stripe = locate_stripe(at.row, strata.stripes);

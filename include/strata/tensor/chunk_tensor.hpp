@@ -37,9 +37,19 @@ struct GatherSettings {
   bool aligned_reads = true;  ///< read long rows that lie off this GPU in pieces aligned to 128 bytes
 };
 
+/// Keeps the rows of Stratum::storage, in a file for example: row_bytes() each, numbered within the level.
+/// All ranks of the machine see the same rows.
+class RowStorage {
+ public:
+  virtual ~RowStorage() = default;
+  /// Rows [first, first + count). Called by several threads at once, for different rows.
+  virtual void write(Count first, Count count, const std::byte* rows) = 0;
+  virtual void read(Count first, Count count, std::byte* rows) const = 0;
+};
+
 /// A tensor whose rows lie in the memory of a whole machine. An owner of its strata.
 ///
-/// Rows are ordered by heat. On two GPUs, the segment {.replicated = 2, .striped = 4, .host = 2} with
+/// Rows are ordered by heat. On two GPUs, the segment {{replicated, 2}, {striped, 4}, {host, 2}} with
 /// stripe_rows = 1 lays eight rows out as
 ///
 ///     row      0     1   |  2     3     4     5   |  6     7
@@ -52,8 +62,10 @@ class ChunkTensor {
  public:
   /// Allocates the strata and shares them among the ranks of the machine; the contents are undefined.
   /// Collective over the machine. Throws on every rank if one rank fails: OutOfMemory names the tensor, the
-  /// bytes wanted and free, and what to lower.
-  static ChunkTensor create(const comm::Machine& machine, const TensorSpec& spec, const Placement& placement);
+  /// bytes wanted and free, and what to lower. `storage` keeps the rows of Stratum::storage, which ranks with
+  /// a GPU cannot read.
+  static ChunkTensor create(const comm::Machine& machine, const TensorSpec& spec, const Placement& placement,
+                            std::shared_ptr<RowStorage> storage = nullptr);
   /// A tensor over rows that the caller has: [spec.rows, spec.cols], row-major, in host memory. They are
   /// registered in place if `device` is a GPU, and `keep_alive` is held as long as the tensor lives. The
   /// tensor belongs to this rank only; not collective. Throws CudaError with the remedy if registration

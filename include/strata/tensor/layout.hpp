@@ -15,9 +15,8 @@ class Layout {
   explicit Layout(const Placement& placement);
 
   const std::vector<SegmentLayout>& segments() const { return segments_; }
-  Count replicated_rows() const { return totals_.replicated; }
-  Count striped_rows() const { return totals_.striped; }
-  Count host_rows() const { return totals_.host; }
+  Count rows(Stratum stratum) const { return totals_[stratum]; }
+  Count on_gpus() const { return totals_.on_gpus(); }
 
   /// A run of rows that lie one after the other in one stratum.
   struct Run {

@@ -4,6 +4,8 @@
 #include <span>
 #include <vector>
 
+#include "strata/tensor/placement.hpp"
+
 namespace strata::comm {
 class Machine;
 }
@@ -20,13 +22,15 @@ struct ScratchTables {
   std::int64_t threads_bytes = std::int64_t{5} << 28;
 };
 
-/// Useful bytes per second that one GPU reads while all of them read, for rows of one length.
-struct PathRates {
-  double local = 0;       ///< from its own memory
-  double peer = 0;        ///< from other GPUs; 0: they cannot be reached, and nothing is striped
-  double host = 0;        ///< from host memory
-  double host_start = 0;  ///< seconds before the first row arrives from there
+/// How long it takes to gather random rows of one level: start_seconds + bytes / bytes_per_second.
+struct PathRate {
+  double bytes_per_second = 0;  ///< useful bytes; 0: the level cannot be read, and no plan uses it
+  double start_seconds = 0;
 };
+
+/// How fast one GPU reads each level while all of them read, for rows of one length: its own memory
+/// (replicated rows), other GPUs (striped rows), the host.
+using PathRates = ByStratum<PathRate>;
 
 /// Rates for rows of one length in small tables.
 struct MeasuredPaths {

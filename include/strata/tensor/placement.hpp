@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <initializer_list>
+#include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "strata/util/enum_names.hpp"
@@ -40,13 +44,55 @@ struct TensorSpec {
   }
 };
 
-/// Where the rows of one segment (a hosted part) lie. The hottest rows come first.
-struct Segment {
-  Count replicated = 0;  ///< on every GPU of the machine
-  Count striped = 0;     ///< row-cyclic over the GPUs of the machine
-  Count host = 0;        ///< in host memory that all ranks of the machine share, registered with CUDA
+/// The levels of memory, the fastest first. A further level is an entry here, in kStrata and in enum_names,
+/// and code that reads its rows.
+enum class Stratum : std::uint8_t {
+  replicated,  ///< on every GPU of the machine
+  striped,     ///< row-cyclic over the GPUs of the machine
+  host,        ///< in host memory that all ranks of the machine share, registered with CUDA
+  storage,     ///< in a RowStorage, such as a file; only ranks without a GPU read it
+};
+inline constexpr std::array kStrata{Stratum::replicated, Stratum::striped, Stratum::host, Stratum::storage};
+constexpr int kNumStrata = static_cast<int>(kStrata.size());
+constexpr int kGpuStrata = 3;  ///< levels that GPUs read
 
-  Count rows() const { return replicated + striped + host; }
+/// An array with a value per level. {{Stratum::replicated, 2}, {Stratum::host, 4}} leaves the others T().
+template <typename T>
+class ByStratum {
+ public:
+  constexpr ByStratum() = default;
+  constexpr ByStratum(std::initializer_list<std::pair<Stratum, T>> values) {
+    for (const auto& [stratum, value] : values) (*this)[stratum] = value;
+  }
+  constexpr T& operator[](Stratum s) { return values_[static_cast<std::size_t>(s)]; }
+  constexpr const T& operator[](Stratum s) const { return values_[static_cast<std::size_t>(s)]; }
+  constexpr auto begin() const { return values_.begin(); }
+  constexpr auto end() const { return values_.end(); }
+  bool operator==(const ByStratum&) const = default;
+
+  T sum() const { return std::accumulate(begin(), end(), T()); }
+  T sum_above(Stratum s) const { return std::accumulate(begin(), begin() + static_cast<int>(s), T()); }
+  ByStratum& operator+=(const ByStratum& other) {
+    for (const Stratum s : kStrata) (*this)[s] += other[s];
+    return *this;
+  }
+
+ private:
+  std::array<T, kNumStrata> values_{};
+};
+
+/// How many rows of one segment (a hosted part) lie in each level. The hottest rows come first.
+struct Segment : ByStratum<Count> {
+  using ByStratum::ByStratum;
+
+  Count rows() const { return sum(); }
+  Count on_gpus() const { return sum_above(Stratum::host); }
+  /// Returns how many rows were moved.
+  Count move(Stratum from, Stratum to) {
+    const Count moved = std::exchange((*this)[from], 0);
+    (*this)[to] += moved;
+    return moved;
+  }
 };
 
 struct Placement {
@@ -54,19 +100,22 @@ struct Placement {
   Count stripe_rows = 64;         ///< rows per stripe block
   bool idle_gpus = false;         ///< whether GPUs that no rank of the host drives get stripes, too
 
-  static Placement on_host(Count rows) { return {.segments = {{.host = rows}}}; }
-  static Placement replicated(Count rows) { return {.segments = {{.replicated = rows}}}; }
-  static Placement striped(Count rows) { return {.segments = {{.striped = rows}}}; }
+  static Placement on_host(Count rows) { return {.segments = {{{Stratum::host, rows}}}}; }
+  static Placement replicated(Count rows) { return {.segments = {{{Stratum::replicated, rows}}}}; }
+  static Placement striped(Count rows) { return {.segments = {{{Stratum::striped, rows}}}}; }
   /// One block of rows per GPU, in order, and the rest on the host. No row changes its place in the order.
   static Placement contiguous(Count rows, Count rows_per_gpu, int num_gpus) {
     const Count striped = std::min(rows, rows_per_gpu * num_gpus);
-    return {.segments = {{.striped = striped, .host = rows - striped}},
+    return {.segments = {{{Stratum::striped, striped}, {Stratum::host, rows - striped}}},
             .stripe_rows = std::max<Count>(1, rows_per_gpu)};
   }
-};
 
-enum class Stratum : std::uint8_t { replicated, striped, host };
-constexpr int kNumStrata = 3;
+  Segment total() const {
+    Segment total;
+    for (const Segment& s : segments) total += s;
+    return total;
+  }
+};
 
 /// How host rows reach a GPU.
 enum class HostPath : std::uint8_t {
@@ -79,6 +128,13 @@ enum class HostPath : std::uint8_t {
 }  // namespace strata::tensor
 
 namespace strata {
+
+template <>
+inline constexpr auto enum_names<tensor::Stratum> =
+    std::to_array<EnumName<tensor::Stratum>>({{tensor::Stratum::replicated, "replicated"},
+                                              {tensor::Stratum::striped, "striped"},
+                                              {tensor::Stratum::host, "host"},
+                                              {tensor::Stratum::storage, "storage"}});
 
 template <>
 inline constexpr auto enum_names<tensor::HostPath> =

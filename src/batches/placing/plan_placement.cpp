@@ -18,6 +18,7 @@
 namespace strata::batches {
 namespace {
 
+using enum tensor::Stratum;
 constexpr double kGiga = 1e9;
 
 bool logs(const comm::Machine& machine) { return machine.rank() == 0 && machine.index() == 0; }
@@ -26,7 +27,8 @@ void log_rates(std::span<const tensor::MeasuredPaths> measured) {
   for (const tensor::MeasuredPaths& m : measured) {
     spdlog::info(
         "random rows of {}: {:.1f} GB/s from the GPU itself, {:.1f} from its peers, {:.1f} from the host{}",
-        format_bytes(m.row_bytes), m.rates.local / kGiga, m.rates.peer / kGiga, m.rates.host / kGiga,
+        format_bytes(m.row_bytes), m.rates[replicated].bytes_per_second / kGiga,
+        m.rates[striped].bytes_per_second / kGiga, m.rates[host].bytes_per_second / kGiga,
         m.host_threads > 0
             ? fmt::format(", {:.1f} by CPU threads, {:.1f} by both after {}", m.host_threads / kGiga,
                           m.host_both / kGiga, format_seconds(m.host_start))
@@ -37,8 +39,8 @@ void log_rates(std::span<const tensor::MeasuredPaths> measured) {
 void log_plan(const plan::MachinePlan& plan) {
   spdlog::info("placement: {} of each GPU; reads of a batch should take {} (GPU {}, peers {}, host {})",
                format_bytes(plan.gpu_bytes), format_seconds(plan.seconds.batch()),
-               format_seconds(plan.seconds.local), format_seconds(plan.seconds.peer),
-               format_seconds(plan.seconds.host));
+               format_seconds(plan.seconds[replicated]), format_seconds(plan.seconds[striped]),
+               format_seconds(plan.seconds[host]));
 }
 
 /// Measures how feature rows should lie in host memory, and logs it. Collective over the machine.

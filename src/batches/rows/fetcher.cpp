@@ -102,10 +102,10 @@ RowExchangeReport RowFetcher::report() const {
   return report;
 }
 
-std::array<Count, tensor::kNumStrata> RowFetcher::rows_by_stratum() const {
-  std::array<Count, tensor::kNumStrata> rows;
+tensor::ByStratum<Count> RowFetcher::rows_by_stratum() const {
+  tensor::ByStratum<Count> rows;
   const cuda::Stream stream = state_->device.is_cuda() ? cuda::Stream(state_->device) : cuda::Stream();
-  cuda::copy_async(rows.data(), state_->local.by_stratum().data(), sizeof(rows), stream);
+  cuda::copy_async(&rows, state_->local.by_stratum().data(), sizeof(rows), stream);
   stream.synchronize();
   return rows;
 }

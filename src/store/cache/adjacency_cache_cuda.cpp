@@ -23,7 +23,8 @@ AdjacencyCache::AdjacencyCache(const comm::Machine& machine, const HostLists& li
   drop_lacking(directory);
   placement_ = directory.placement;
   const tensor::Segment& totals = directory.totals;
-  if (totals.replicated + totals.striped == 0) return;
+  const Count num_replicated = totals[tensor::Stratum::replicated];
+  if (totals.on_gpus() == 0) return;
   // If all lists are striped, copies lie in the order of the lists, and positions need not change.
   const Count first = directory.stripes_all() ? 0 : totals.rows();
   const std::span<const Count> part_nodes = ranking.part_nodes();
@@ -32,11 +33,11 @@ AdjacencyCache::AdjacencyCache(const comm::Machine& machine, const HostLists& li
     lists_ = {.replicated = upload(directory.replicated, stream),
               .striped = upload(directory.striped, stream),
               .first_replicated = first,
-              .first_striped = first + totals.replicated};
+              .first_striped = first + num_replicated};
     for (Array& array : arrays_) {
       const tensor::ArrayStrata strata = array.owner->strata();
       array.copies = {.first = first,
-                      .num_replicated = totals.replicated,
+                      .num_replicated = num_replicated,
                       .replicated = strata.replicated,
                       .stripe_data = strata.stripe_data,
                       .stripes = strata.stripes};
@@ -48,23 +49,25 @@ AdjacencyCache::AdjacencyCache(const comm::Machine& machine, const HostLists& li
 }
 
 void AdjacencyCache::allocate(const comm::Machine& machine, const tensor::Segment& totals) {
-  const tensor::Placement copies{.segments = {{.replicated = totals.replicated, .striped = totals.striped}}};
+  tensor::Placement copies{.segments = {totals}};
+  copies.segments[0][tensor::Stratum::host] = 0;
   for (Array& array : arrays_) {
     array.owner.emplace(
         machine,
-        tensor::TensorSpec{
-            .name = array.host.name, .rows = totals.replicated + totals.striped, .dtype = array.host.dtype},
+        tensor::TensorSpec{.name = array.host.name, .rows = totals.on_gpus(), .dtype = array.host.dtype},
         copies);
   }
 }
 
 void AdjacencyCache::drop_lacking(AdjacencyDirectory& directory) const {
-  const bool lacking = std::ranges::any_of(
-      arrays_, [](const Array& array) { return array.owner->placement().segments.front().host > 0; });
+  const bool lacking = std::ranges::any_of(arrays_, [](const Array& array) {
+    return array.owner->placement().segments.front()[tensor::Stratum::host] > 0;
+  });
   if (!lacking) return;
-  for (tensor::Segment& part : directory.placement.segments) part.host += std::exchange(part.striped, 0);
+  for (tensor::Segment& part : directory.placement.segments)
+    part.move(tensor::Stratum::striped, tensor::Stratum::host);
   directory.striped = {};
-  directory.totals.host += std::exchange(directory.totals.striped, 0);
+  directory.totals.move(tensor::Stratum::striped, tensor::Stratum::host);
 }
 
 const AdjacencyCacheView::Group* AdjacencyCache::upload(const AdjacencyDirectory::Groups& groups,

@@ -75,19 +75,18 @@ class Builder {
 
 AdjacencyDirectory choose_lists(const plan::ListRanking& ranking, const Count* indptr,
                                 const tensor::Placement& wanted, ThreadPool& pool) {
+  using enum tensor::Stratum;
   AdjacencyDirectory directory{.replicated = {}, .striped = {}, .placement = wanted, .totals = {}};
   std::vector<PartCuts> parts;
   Count num_nodes = 0;
   for (std::size_t p = 0; p < wanted.segments.size(); ++p) {
     tensor::Segment& segment = directory.placement.segments[p];
-    const PartCuts cuts{num_nodes, ranking.cut(indptr, p, segment.replicated, pool),
-                        ranking.cut(indptr, p, segment.replicated + segment.striped, pool)};
-    segment = {.replicated = cuts.replicated.entries,
-               .striped = cuts.on_gpus.entries - cuts.replicated.entries,
-               .host = segment.rows() - cuts.on_gpus.entries};
-    directory.totals.replicated += segment.replicated;
-    directory.totals.striped += segment.striped;
-    directory.totals.host += segment.host;
+    const PartCuts cuts{num_nodes, ranking.cut(indptr, p, segment[replicated], pool),
+                        ranking.cut(indptr, p, segment.on_gpus(), pool)};
+    segment = {{replicated, cuts.replicated.entries},
+               {striped, cuts.on_gpus.entries - cuts.replicated.entries},
+               {host, segment.rows() - cuts.on_gpus.entries}};
+    directory.totals += segment;
     parts.push_back(cuts);
     num_nodes += ranking.part_nodes()[p];
   }
@@ -99,8 +98,8 @@ AdjacencyDirectory choose_lists(const plan::ListRanking& ranking, const Count* i
     groups.resize(static_cast<std::size_t>(num_groups));
     return groups.data();
   };
-  const TierWords words{make(directory.replicated, directory.totals.replicated),
-                        make(directory.striped, directory.totals.striped)};
+  const TierWords words{make(directory.replicated, directory.totals[replicated]),
+                        make(directory.striped, directory.totals[striped])};
   std::vector<TierEntries> of_pieces(
       static_cast<std::size_t>((num_groups + kGroupsPerPiece - 1) / kGroupsPerPiece));
   const Builder builder(ranking, indptr, parts);

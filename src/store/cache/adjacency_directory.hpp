@@ -15,7 +15,7 @@ struct AdjacencyDirectory {
   tensor::Placement placement;  ///< entries of the copied lists, by part
   tensor::Segment totals;       ///< over the parts
 
-  bool stripes_all() const { return totals.striped > 0 && totals.striped == totals.rows(); }
+  bool stripes_all() const { return totals.rows() > 0 && totals[tensor::Stratum::striped] == totals.rows(); }
 };
 
 /// Chooses from each part the lists that come first in the ranking: as many as fit into the rows that

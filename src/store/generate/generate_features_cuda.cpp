@@ -90,11 +90,12 @@ std::vector<Range> rows_to_write(const tensor::Placement& placement, const comm:
   std::vector<Range> ranges;
   Count first = 0;
   for (const tensor::Segment& segment : placement.segments) {
-    ranges.push_back({first, segment.replicated});
-    ranges.push_back(share_of({first + segment.replicated, segment.striped}, machine.rank(), machine.size()));
-    ranges.push_back(share_of({first + segment.replicated + segment.striped, segment.host}, machine.rank(),
-                              machine.size()));
-    first += segment.rows();
+    for (const tensor::Stratum s : tensor::kStrata) {
+      const Range all{first, segment[s]};
+      ranges.push_back(s == tensor::Stratum::replicated ? all
+                                                        : share_of(all, machine.rank(), machine.size()));
+      first += segment[s];
+    }
   }
   return ranges;
 }

@@ -60,7 +60,7 @@ HotAndLate hot_and_late(const tensor::Placement& placement, int machine_ranks) {
   for (const tensor::Segment& segment : placement.segments) {
     const Count all = segment.rows();
     Count hot = std::min(all, static_cast<Count>(static_cast<double>(all) * kHotShare) + 1);
-    if (machine_ranks > 1) hot = std::max(hot, segment.replicated);
+    if (machine_ranks > 1) hot = std::max(hot, segment[tensor::Stratum::replicated]);
     if (hot > 0) rows.hot.push_back({first, hot});
     if (hot < all) rows.late.push_back({first + hot, all - hot});
     first += all;

@@ -160,9 +160,8 @@ class PartsSource : public GraphSource {
   }
 
   std::int64_t host_bytes() const {
-    Count rows = 0;
-    for (const tensor::Segment& segment : state_->features->placement().segments) rows += segment.host;
-    return rows * static_cast<std::int64_t>(state_->features->spec().row_pitch());
+    const tensor::Segment rows = state_->features->placement().total();
+    return rows[tensor::Stratum::host] * static_cast<std::int64_t>(state_->features->spec().row_pitch());
   }
 
   graph::Verify verify() const { return options_.verify_parts ? graph::Verify::on : graph::Verify::off; }

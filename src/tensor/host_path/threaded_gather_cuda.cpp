@@ -9,12 +9,7 @@ namespace {
 /// A table of only the host stratum, with rows numbered from 0.
 RowTable host_table(RowTable table, Count host_rows) {
   table.num_segments = 1;
-  table.inline_segments[0] = {.first_row = 0,
-                              .replicated_end = 0,
-                              .striped_end = 0,
-                              .replicated_shift = 0,
-                              .striped_shift = 0,
-                              .host_shift = 0};
+  table.inline_segments[0] = {};
   table.rows = host_rows;
   return table;
 }

@@ -103,7 +103,7 @@ struct LayerwiseEvaluator::State {
   /// over the machine.
   tensor::Placement table_placement(Count rows, Count row_bytes) const {
     const Count striped = std::min(rows, gpu_room() / std::max<Count>(1, row_bytes));
-    return {.segments = {{.striped = striped, .host = rows - striped}}};
+    return {.segments = {{{tensor::Stratum::striped, striped}, {tensor::Stratum::host, rows - striped}}}};
   }
 
   /// This machine's share of its host's free memory. Collective over the machine.

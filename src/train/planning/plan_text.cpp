@@ -14,9 +14,7 @@ namespace {
 using nlohmann::json;
 
 std::string stratum_name(tensor::Stratum stratum) {
-  return stratum == tensor::Stratum::replicated ? "every GPU"
-         : stratum == tensor::Stratum::striped  ? "striped"
-                                                : "host";
+  return std::string(stratum == tensor::Stratum::replicated ? "every GPU" : enum_name(stratum));
 }
 
 std::string bytes(double count) { return format_bytes(static_cast<std::int64_t>(count)); }

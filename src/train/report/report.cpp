@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -190,6 +189,16 @@ json arrival_record(const store::FeatureArrival::Report& report) {
           {"background_seconds", report.background_seconds}};
 }
 
+/// The record leaves a level out that GPUs do not read, if nothing was read from it.
+json gathered_record(const EpochReport& e) {
+  json record;
+  for (const auto& [stratum, name] : enum_names<tensor::Stratum>) {
+    const std::int64_t bytes = e.gathered_bytes[stratum];
+    if (bytes > 0 || static_cast<int>(stratum) < tensor::kGpuStrata) record[std::string(name)] = bytes;
+  }
+  return record;
+}
+
 json step_record(int epoch, Count step_in_epoch, double loss, double train_accuracy) {
   return {{"type", "step"},
           {"epoch", epoch},
@@ -216,10 +225,7 @@ json epoch_record(const EpochReport& e) {
           {"train_seconds", e.train_seconds()},
           {"compute_seconds", e.compute_seconds()},
           {"sum_seconds", e.sum_seconds},
-          {"gathered_bytes",
-           {{"replicated", e.gathered_bytes[0]},
-            {"striped", e.gathered_bytes[1]},
-            {"host", e.gathered_bytes[2]}}},
+          {"gathered_bytes", gathered_record(e)},
           {"peak_host_bytes", e.peak_host_bytes}};
 }
 
@@ -276,12 +282,12 @@ namespace {
 
 /// "; rows: 1.5 GiB replicated, 8.0 GiB host, 40.1 GB/s".
 std::string gathered_text(const EpochReport& e) {
-  constexpr std::array kNames{"replicated", "striped", "host"};
   std::string text;
   std::int64_t sum = 0;
-  for (std::size_t s = 0; s < kNames.size(); ++s) {
-    if (e.gathered_bytes[s] > 0) text += fmt::format("{} {}, ", format_bytes(e.gathered_bytes[s]), kNames[s]);
-    sum += e.gathered_bytes[s];
+  for (const auto& [stratum, name] : enum_names<tensor::Stratum>) {
+    const std::int64_t bytes = e.gathered_bytes[stratum];
+    if (bytes > 0) text += fmt::format("{} {}, ", format_bytes(bytes), name);
+    sum += bytes;
   }
   constexpr double kGiga = 1e9;
   if (sum == 0) return text;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -59,8 +58,8 @@ struct EpochReport {
   double seconds = 0;           ///< wall time, waits included
   batches::LoaderTimes stages;  ///< `wait`: what the training stage waited for batches
   double sum_seconds = 0;  ///< from the end of this rank's gradients to the end of their sum over all ranks
-  std::array<std::int64_t, tensor::kNumStrata> gathered_bytes{};  ///< of this rank, from each stratum
-  std::int64_t peak_host_bytes = 0;                               ///< of this process so far
+  tensor::ByStratum<std::int64_t> gathered_bytes;  ///< of this rank, from each stratum
+  std::int64_t peak_host_bytes = 0;                ///< of this process so far
 
   double seeds_per_second() const { return seconds > 0 ? static_cast<double>(seeds) / seconds : 0; }
   double train_seconds() const { return seconds - stages.wait; }

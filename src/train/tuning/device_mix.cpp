@@ -33,8 +33,9 @@ std::string who_computes(const comm::Topology& topology) {
 bool asks_for_gpu_rows(const plan::PlacementRequest& request) {
   using Mode = plan::PlacementRequest::Mode;
   return request.mode == Mode::replicate || request.mode == Mode::stripe ||
-         std::ranges::any_of(request.shares,
-                             [](const auto& shares) { return shares.replicated + shares.striped > 0; });
+         std::ranges::any_of(request.shares, [](const auto& shares) {
+           return shares.percent.sum_above(tensor::Stratum::host) > 0;
+         });
 }
 
 /// Checks options that only GPUs can follow.

@@ -101,7 +101,8 @@ void expect_features(const MachineGraph& loaded, const graph::Graph& graph, Devi
 
 Count rows_on_gpu(const MachineGraph& loaded) {
   Count sum = 0;
-  for (const tensor::Segment& s : loaded.features().placement().segments) sum += s.replicated;
+  for (const tensor::Segment& s : loaded.features().placement().segments)
+    sum += s[tensor::Stratum::replicated];
   return sum;
 }
 

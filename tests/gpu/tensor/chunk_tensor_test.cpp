@@ -16,6 +16,8 @@
 namespace strata::tensor {
 namespace {
 
+using enum Stratum;
+
 using test::RunSetup;
 using test::TensorCase;
 using Compute = comm::TopologyOptions::Compute;
@@ -58,11 +60,11 @@ constexpr DType kAllTypes[] = {DType::f32, DType::f16, DType::bf16, DType::f64,
 
 /// One of each kind, and one of all strata in two parts.
 std::vector<Placement> placements() {
-  return {{.segments = {{.host = 900}}},
-          {.segments = {{.replicated = 900}}},
-          {.segments = {{.striped = 900}}},
-          {.segments = {{.replicated = 100, .striped = 500, .host = 300},
-                        {.replicated = 1, .striped = 130, .host = 77}},
+  return {{.segments = {{{host, 900}}}},
+          {.segments = {{{replicated, 900}}}},
+          {.segments = {{{striped, 900}}}},
+          {.segments = {{{replicated, 100}, {striped, 500}, {host, 300}},
+                        {{replicated, 1}, {striped, 130}, {host, 77}}},
            .stripe_rows = 16}};
 }
 
@@ -104,7 +106,7 @@ TEST_F(ChunkTensorOnGpu, DecodesHostRowsAlongEveryPath) {
     for (const HostPath path : {HostPath::zero_copy, HostPath::threads, HostPath::both}) {
       for (const Count gpu_rows : {0, 700}) {
         const TensorCase tensor_case{
-            DType::f32, 37, {.segments = {{.replicated = gpu_rows, .host = 3000}}}, 6000, code};
+            DType::f32, 37, {.segments = {{{replicated, gpu_rows}, {host, 3000}}}}, 6000, code};
         SCOPED_TRACE(tensor_case.str() + ", " + std::string(enum_name(path)));
         test::FilledTensor filled = test::fill(machine(), tensor_case);
         filled.tensor.configure({.host_path = path, .threads = 2, .threads_share = 0.5});
@@ -146,21 +148,21 @@ TEST_F(ChunkTensorOnGpu, SearchesMoreSegmentsThanALaunchCarries) {
   for (const int segments : {16, 17, 200}) {
     Placement placement{.segments = {}, .stripe_rows = 4};
     for (int i = 0; i < segments; ++i)
-      placement.segments.push_back({.replicated = i % 5, .striped = i % 3, .host = i % 7});
+      placement.segments.push_back({{replicated, i % 5}, {striped, i % 3}, {host, i % 7}});
     expect_gathers({DType::f32, 6, placement, 3000 + static_cast<std::uint64_t>(segments)});
   }
 }
 
 TEST_F(ChunkTensorOnGpu, MayBeEmpty) {
   expect_gathers({DType::f32, 4, {.segments = {}}, 1});
-  expect_gathers({DType::f32, 0, {.segments = {{.replicated = 5, .striped = 5, .host = 5}}}, 1});
+  expect_gathers({DType::f32, 0, {.segments = {{{replicated, 5}, {striped, 5}, {host, 5}}}}, 1});
 }
 
 TEST_F(ChunkTensorOnGpu, KeepsStripesWherePeersCanBeReached) {
   ChunkTensor tensor = ChunkTensor::create(machine(), {.name = "striped", .rows = 256, .cols = 4},
-                                           {.segments = {{.striped = 256}}});
+                                           {.segments = {{{striped, 256}}}});
   ASSERT_EQ(tensor.placement().segments.size(), 1u);
-  EXPECT_EQ(tensor.placement().segments[0].striped, 256) << "see the log for the reason";
+  EXPECT_EQ(tensor.placement().segments[0][striped], 256) << "see the log for the reason";
   EXPECT_EQ(tensor.host_data(), nullptr);
   tensor.close(machine());
 }
@@ -170,11 +172,11 @@ TEST_F(ChunkTensorOnGpu, DoesWithoutPeerAccess) {
   for (const bool scatters : {false, true}) {
     ChunkTensor tensor =
         ChunkTensor::create(machine(), {.name = "alone", .rows = 100, .cols = 4, .scatters = scatters},
-                            {.segments = {{.replicated = 20, .striped = 50, .host = 30}}});
+                            {.segments = {{{replicated, 20}, {striped, 50}, {host, 30}}}});
     const Segment segment = tensor.placement().segments.front();
-    EXPECT_EQ(segment.replicated, scatters ? 0 : 20);
-    EXPECT_EQ(segment.striped, 0);
-    EXPECT_EQ(segment.host, scatters ? 100 : 80);
+    EXPECT_EQ(segment[replicated], scatters ? 0 : 20);
+    EXPECT_EQ(segment[striped], 0);
+    EXPECT_EQ(segment[host], scatters ? 100 : 80);
     tensor.close(machine());
   }
   for (std::uint64_t seed = 500; seed < 520; ++seed)
@@ -195,7 +197,7 @@ TEST_F(ChunkTensorOnGpu, ReturnsAllGpuMemory) {
   const auto cycle = [&] {
     ChunkTensor tensor =
         ChunkTensor::create(machine(), {.name = "cycle", .rows = 30000, .cols = 64, .scatters = true},
-                            {.segments = {{.replicated = 10000, .striped = 10000, .host = 10000}}});
+                            {.segments = {{{replicated, 10000}, {striped, 10000}, {host, 10000}}}});
     tensor.close(machine());
   };
   const auto free_bytes = [&] {
@@ -218,7 +220,7 @@ TEST_F(ChunkTensorOnGpu, RefusesTheCpuRowsThatLieOnAGpu) {
 }
 
 TEST_F(ChunkTensorOnGpu, NamesWhatDoesNotFit) {
-  for (const Segment& segment : {Segment{.replicated = Count{1} << 33}, Segment{.striped = Count{1} << 33}}) {
+  for (const Segment& segment : {Segment{{replicated, Count{1} << 33}}, Segment{{striped, Count{1} << 33}}}) {
     try {
       ChunkTensor::create(machine(), {.name = "features", .rows = Count{1} << 33, .cols = 1024},
                           {.segments = {segment}});

@@ -24,8 +24,8 @@ TEST(AsTensorOnGpu, ShowsEachStratumWhereItLies) {
   for (const bool padded : {false, true}) {
     const tensor::TensorSpec spec{
         .name = "table", .rows = 60, .cols = 5, .dtype = DType::f16, .padded = padded};
-    auto table = tensor::ChunkTensor::create(run.machine, spec,
-                                             {.segments = {{.replicated = 20, .striped = 0, .host = 40}}});
+    auto table = tensor::ChunkTensor::create(
+        run.machine, spec, {.segments = {{{tensor::Stratum::replicated, 20}, {tensor::Stratum::host, 40}}}});
     const test::RandomValues values = test::random_values(spec.rows * spec.cols, spec.dtype, 4);
     table.write_rows(0, 20, values.bytes.data());
     if (run.machine.rank() == 0) table.write_rows(20, 40, values.bytes.data() + 20 * spec.row_bytes());

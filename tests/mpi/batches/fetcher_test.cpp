@@ -258,8 +258,8 @@ TEST(RowFetcher, CountsTheRowsThatItReads) {
     const auto ids = test::distinct_ids(300, 500, 9 + static_cast<std::uint64_t>(test::world().rank()));
     test::fetched(stage.fetcher, {}, ids, 7);
     const auto rows = stage.fetcher.rows_by_stratum();
-    EXPECT_EQ(rows[static_cast<int>(tensor::Stratum::replicated)], 0);
-    std::vector<std::int64_t> sums{rows[static_cast<int>(tensor::Stratum::host)],
+    EXPECT_EQ(rows[tensor::Stratum::replicated], 0);
+    std::vector<std::int64_t> sums{rows[tensor::Stratum::host],
                                    std::ranges::count_if(ids, [](NodeId id) { return id >= 0; })};
     test::world().communicator().all_reduce(sums);
     EXPECT_EQ(sums[0], sums[1]);

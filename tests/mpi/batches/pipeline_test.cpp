@@ -321,11 +321,11 @@ TEST_P(PipelineTest, CountsTheBytesOfTheRowsThatItReads) {
   EXPECT_EQ(pipeline.take_input_rows(), 0);
   const auto bytes = pipeline.take_gathered_bytes();
   const auto row_bytes = static_cast<Count>(graph_->features().spec().row_bytes());
-  EXPECT_GT(bytes[0] + bytes[1] + bytes[2], 0);
+  EXPECT_GT(bytes.sum(), 0);
   if (run_->topology.num_machines() == 1) {
-    EXPECT_EQ(bytes[0] + bytes[1] + bytes[2], rows * row_bytes);
+    EXPECT_EQ(bytes.sum(), rows * row_bytes);
   }
-  EXPECT_EQ(pipeline.take_gathered_bytes(), (std::array<std::int64_t, tensor::kNumStrata>{}));
+  EXPECT_EQ(pipeline.take_gathered_bytes(), tensor::ByStratum<std::int64_t>());
   EXPECT_EQ(pipeline.routes(), Routes{});
   EXPECT_FALSE(pipeline.pads());
   EXPECT_EQ(pipeline.launch_order(), nullptr);

@@ -19,6 +19,8 @@
 namespace strata::batches {
 namespace {
 
+using enum tensor::Stratum;
+
 using test::RunSetup;
 
 /// A machine's share of a random graph of which it hosts the middle, in three parts. The same on all ranks.
@@ -128,7 +130,7 @@ std::string text_of(const plan::MachinePlan& plan) {
   for (const plan::TensorPlan& tensor : plan.tensors) {
     text += "\n" + tensor.name;
     for (const tensor::Segment& s : tensor.placement.segments) {
-      text += fmt::format(" {}/{}/{}", s.replicated, s.striped, s.host);
+      text += fmt::format(" {}/{}/{}", s[replicated], s[striped], s[host]);
     }
   }
   return text;
@@ -150,18 +152,19 @@ TEST(Plan, IsTheSameOnAllRanks) {
     ASSERT_EQ(paths.size(), lengths.size());
     std::vector<tensor::MeasuredPaths> measured;
     for (std::size_t i = 0; i < lengths.size(); ++i) {
-      EXPECT_GT(paths[i].rates.local, 0);
-      EXPECT_GT(paths[i].rates.host, 0);
-      EXPECT_EQ(paths[i].rates.peer, 0);
+      EXPECT_GT(paths[i].rates[replicated].bytes_per_second, 0);
+      EXPECT_GT(paths[i].rates[host].bytes_per_second, 0);
+      EXPECT_EQ(paths[i].rates[striped].bytes_per_second, 0);
       const tensor::PathRates& rates = paths[i].rates;
-      measured.push_back({lengths[i], {rates.local, rates.local / 3, rates.local / 20}});
+      const double local = rates[replicated].bytes_per_second;
+      measured.push_back({lengths[i], {{replicated, {local}}, {striped, {local / 3}}, {host, {local / 20}}}});
     }
     const plan::BatchAccesses accesses =
         plan::expect_accesses(heat_of(run.machine, structure, 20000), {.seeds = 30, .fanouts = {10, -1}});
     const plan::MachinePlan plan = plan::plan_tensors(
         plan::graph_demands({.sizes = sizes, .features = features, .accesses = accesses, .rates = measured}),
         {.gpu_bytes = 100000, .num_gpus = 3, .stripe_rows = 4});
-    EXPECT_GT(plan.tensors.back().placement.segments[0].striped, 0);
+    EXPECT_GT(plan.tensors.back().placement.segments[0][striped], 0);
     for (const std::string& other : run.machine.communicator().all_gather(text_of(plan))) {
       EXPECT_EQ(other, text_of(plan));
     }

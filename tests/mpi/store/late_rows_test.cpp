@@ -21,6 +21,8 @@
 namespace strata::store {
 namespace {
 
+using enum tensor::Stratum;
+
 using test::RunSetup;
 
 constexpr Count kCols = 5;
@@ -117,7 +119,7 @@ TEST(RowFlags, LetEachRowBeWrittenOnce) {
 }
 
 TEST(HotAndLate, CutsEverySegment) {
-  const tensor::Placement placement{.segments = {{.host = 100}, {.host = 0}, {.host = 1}, {.host = 50}}};
+  const tensor::Placement placement{.segments = {{{host, 100}}, {{host, 0}}, {{host, 1}}, {{host, 50}}}};
   const HotAndLate rows = hot_and_late(placement, 1);
   ASSERT_EQ(rows.hot.size(), 3u);
   ASSERT_EQ(rows.late.size(), 2u);
@@ -129,7 +131,7 @@ TEST(HotAndLate, CutsEverySegment) {
 }
 
 TEST(HotAndLate, LeavesNoReplicatedRowLateWhereSeveralRanksWriteIt) {
-  const tensor::Placement placement{.segments = {{.replicated = 60, .host = 40}}};
+  const tensor::Placement placement{.segments = {{{replicated, 60}, {host, 40}}}};
   EXPECT_EQ(hot_and_late(placement, 1).late_rows(), 89);
   EXPECT_EQ(hot_and_late(placement, 2).late_rows(), 40);
 }

@@ -19,6 +19,8 @@
 namespace strata::tensor {
 namespace {
 
+using enum tensor::Stratum;
+
 using test::RunSetup;
 using test::TensorCase;
 using testing::HasSubstr;
@@ -76,15 +78,12 @@ TEST(ChunkTensorOnHost, GathersWideRows) {
 TEST(ChunkTensorOnHost, TakesRowsOfMissingStrata) {
   const RunSetup run(0);
   const TensorCase mixed{
-      DType::f32,
-      5,
-      {.segments = {{.replicated = 10, .striped = 200, .host = 30}, {.replicated = 0, .striped = 7}}},
-      4};
+      DType::f32, 5, {.segments = {{{replicated, 10}, {striped, 200}, {host, 30}}, {{striped, 7}}}}, 4};
   expect_gathers(run.machine, mixed);
   ChunkTensor tensor =
       ChunkTensor::create(run.machine, {.name = "mixed", .rows = mixed.rows(), .cols = 5}, mixed.placement);
   ASSERT_EQ(tensor.placement().segments.size(), 1u);
-  EXPECT_EQ(tensor.placement().segments[0].host, mixed.rows());
+  EXPECT_EQ(tensor.placement().segments[0][host], mixed.rows());
   EXPECT_NE(tensor.host_data(), nullptr);
   tensor.close(run.machine);
 }

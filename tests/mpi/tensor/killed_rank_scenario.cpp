@@ -14,6 +14,8 @@
 
 namespace {
 
+using strata::tensor::Stratum;
+
 using strata::Count;
 using strata::NodeId;
 using strata::comm::Machine;
@@ -23,7 +25,8 @@ ChunkTensor create(const Machine& machine) {
   constexpr Count kRows = 200'000;
   return ChunkTensor::create(
       machine, {.name = "features", .rows = kRows, .cols = 16},
-      {.segments = {{.replicated = kRows / 4, .striped = kRows / 4, .host = kRows / 2}}});
+      {.segments = {
+           {{Stratum::replicated, kRows / 4}, {Stratum::striped, kRows / 4}, {Stratum::host, kRows / 2}}}});
 }
 
 [[noreturn]] void create_for_ever(const Machine& machine) {

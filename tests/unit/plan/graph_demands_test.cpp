@@ -10,6 +10,8 @@
 namespace strata::plan {
 namespace {
 
+using enum tensor::Stratum;
+
 using namespace small_graph;
 
 std::vector<TensorDemand> demands(const RegionSizes& sizes = kSizes) {
@@ -26,13 +28,13 @@ TEST(GraphDemands, AreTheTensorsOfARun) {
   EXPECT_EQ(named(all, "indptr").rows(), 401);
   EXPECT_EQ(named(all, "indptr").row_bytes, 8);
   EXPECT_EQ(named(all, "indptr").accesses(), 300);
-  EXPECT_EQ(named(all, "indptr").rates.host, 8);
+  EXPECT_EQ(named(all, "indptr").rates[host].bytes_per_second, 8);
   EXPECT_EQ(named(all, "indices").rows(), 5000);
   EXPECT_EQ(named(all, "indices").accesses(), 300);
   EXPECT_EQ(named(all, "original ids").row_bytes, 4);
   EXPECT_EQ(named(all, "in-degrees").rows(), 1000);
   EXPECT_EQ(named(all, "features").rows(), 400);
-  EXPECT_EQ(named(all, "features").rates.peer, 400);
+  EXPECT_EQ(named(all, "features").rates[striped].bytes_per_second, 400);
   EXPECT_TRUE(named(all, "indices").whole);
   EXPECT_FALSE(named(all, "features").whole);
 }
@@ -62,7 +64,7 @@ TEST(GraphDemands, ReadAListOnTheHostInTheTimeOfARow) {
     const TensorDemand& lists = named(all, "indices");
     EXPECT_EQ(lists.accesses(), 300);
     EXPECT_DOUBLE_EQ(lists.bytes_read(lists.accesses()), 900.0 * static_cast<double>(lists.row_bytes));
-    return lists.bytes_read(lists.accesses()) / lists.rates.host;
+    return lists.bytes_read(lists.accesses()) / lists.rates[host].bytes_per_second;
   };
   EXPECT_DOUBLE_EQ(host_seconds(kSizes), 300 * 4 / 4.0);
   RegionSizes weighted = kSizes;
@@ -130,10 +132,10 @@ TEST(GraphDemands, LeaveColdListsOnTheHost) {
   EXPECT_LE(plan.gpu_bytes, limits.gpu_bytes);
   const auto lists = std::ranges::find(plan.tensors, "indices", &TensorPlan::name);
   const auto& segments = lists->placement.segments;
-  EXPECT_EQ(segments[0].replicated, 1000);
-  EXPECT_EQ(segments[0].host, 3000);
-  EXPECT_EQ(segments[2].replicated, 100);
-  EXPECT_EQ(segments[2].host, 900);
+  EXPECT_EQ(segments[0][replicated], 1000);
+  EXPECT_EQ(segments[0][host], 3000);
+  EXPECT_EQ(segments[2][replicated], 100);
+  EXPECT_EQ(segments[2][host], 900);
 }
 
 TEST(GraphDemands, LeaveListsWholeWhereTheirHeatIsNotKnown) {
@@ -145,12 +147,12 @@ TEST(GraphDemands, PlaceLookupsBeforeFeatures) {
       plan_tensors(demands(), {.gpu_bytes = kLookups + kIndices + 200 * kRow, .num_gpus = 1});
   for (const TensorPlan& tensor : plan.tensors) {
     if (tensor.name == "features") continue;
-    EXPECT_GT(tensor.placement.segments[0].replicated, 0) << tensor.name;
+    EXPECT_GT(tensor.placement.segments[0][replicated], 0) << tensor.name;
   }
   const auto& features = plan.tensors.back().placement.segments;
   ASSERT_EQ(features.size(), 3u);
-  EXPECT_EQ(features[0].replicated, 150);
-  EXPECT_EQ(features[2].replicated, 50);
+  EXPECT_EQ(features[0][replicated], 150);
+  EXPECT_EQ(features[2][replicated], 50);
 }
 
 TEST(AllFit, WhereAGpuHasRoomForEveryTensor) {
@@ -161,14 +163,14 @@ TEST(AllFit, WhereAGpuHasRoomForEveryTensor) {
 
 TEST(GraphDemands, ReadStructureByZeroCopyHoweverFeaturesAreRead) {
   std::vector<tensor::MeasuredPaths> measured = kMeasured;
-  for (tensor::MeasuredPaths& paths : measured) paths.host_threads = 10 * paths.rates.host;
+  for (tensor::MeasuredPaths& paths : measured) paths.host_threads = 10 * paths.rates[host].bytes_per_second;
   const auto all = graph_demands({.sizes = kSizes,
                                   .features = kFeatures,
                                   .accesses = kAccesses,
                                   .rates = measured,
                                   .host_path = tensor::HostPath::threads});
-  EXPECT_EQ(named(all, "features").rates.host, 400);
-  EXPECT_EQ(named(all, "indptr").rates.host, 8);
+  EXPECT_EQ(named(all, "features").rates[host].bytes_per_second, 400);
+  EXPECT_EQ(named(all, "indptr").rates[host].bytes_per_second, 8);
 }
 
 TEST(GraphDemands, TakeRoomForPaddedRows) {
@@ -177,7 +179,7 @@ TEST(GraphDemands, TakeRoomForPaddedRows) {
   const auto all =
       graph_demands({.sizes = kSizes, .features = padded, .accesses = kAccesses, .rates = kMeasured});
   EXPECT_EQ(named(all, "features").row_bytes, 128);
-  EXPECT_EQ(named(all, "features").rates.peer, 400);  // that of the bytes which are read
+  EXPECT_EQ(named(all, "features").rates[striped].bytes_per_second, 400);  // that of the bytes which are read
 }
 
 TEST(RegionSizes, CountWideIdsAsEightBytes) {

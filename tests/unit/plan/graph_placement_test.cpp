@@ -11,6 +11,8 @@
 namespace strata::plan {
 namespace {
 
+using enum tensor::Stratum;
+
 using namespace small_graph;
 
 /// Planned as the request says, on two GPUs with room for everything.
@@ -22,10 +24,10 @@ GraphPlacement placed(const char* request) {
       parse_placement(request)));
 }
 
-void expect_segment(const tensor::Segment& segment, Count replicated, Count striped, Count host) {
-  EXPECT_EQ(segment.replicated, replicated);
-  EXPECT_EQ(segment.striped, striped);
-  EXPECT_EQ(segment.host, host);
+void expect_segment(const tensor::Segment& segment, Count on_each_gpu, Count in_stripes, Count on_host) {
+  EXPECT_EQ(segment[replicated], on_each_gpu);
+  EXPECT_EQ(segment[striped], in_stripes);
+  EXPECT_EQ(segment[host], on_host);
 }
 
 TEST(Realise, TakesThePlacementOfEachTensor) {
@@ -110,7 +112,7 @@ TEST(ChoosePlan, GivesTheDemandBackWithWhatWasAskedFor) {
     const bool asked_for = tensor.name == name_of(GraphTensor::features);
     EXPECT_EQ(tensor.name, chosen.demand.tensors[i].name);
     EXPECT_EQ(chosen.demand.tensors[i].fixed.has_value(), asked_for) << tensor.name;
-    EXPECT_EQ(tensor.placement.segments[0].host > 0, asked_for) << tensor.name;
+    EXPECT_EQ(tensor.placement.segments[0][host] > 0, asked_for) << tensor.name;
   }
 }
 
@@ -130,7 +132,7 @@ TEST(LeastHostBytes, AreStructureAndWhatTheGpusCannotHold) {
 
 TEST(GraphPlacement, CountsTheHostRowsOfAllSegmentsAsTheyAreLaidOut) {
   GraphPlacement placement;
-  placement.features.segments = {{.replicated = 5, .host = 10}, {}, {.striped = 7, .host = 20}};
+  placement.features.segments = {{{replicated, 5}, {host, 10}}, {}, {{striped, 7}, {host, 20}}};
   EXPECT_EQ(placement.host_feature_bytes(kFeatures), 30 * kRow);
   placement.layout.padded = true;
   EXPECT_EQ(placement.host_feature_bytes(kFeatures), 30 * 128);

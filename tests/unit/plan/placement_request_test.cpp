@@ -8,13 +8,15 @@
 namespace strata::plan {
 namespace {
 
+using enum tensor::Stratum;
+
 using Mode = PlacementRequest::Mode;
 
 TensorDemand demand(std::string name, std::vector<HeatCurve> segments, bool whole = false) {
   return {.name = std::move(name),
           .row_bytes = 8,
           .segments = std::move(segments),
-          .rates = {.local = 4, .peer = 2, .host = 1},
+          .rates = {{replicated, {4}}, {striped, {2}}, {host, {1}}},
           .whole = whole};
 }
 
@@ -30,10 +32,10 @@ std::vector<TensorDemand> fixed(const std::string& text, const PlanLimits& limit
   return all;
 }
 
-void expect_rows(const tensor::Segment& segment, Count replicated, Count striped, Count host) {
-  EXPECT_EQ(segment.replicated, replicated);
-  EXPECT_EQ(segment.striped, striped);
-  EXPECT_EQ(segment.host, host);
+void expect_rows(const tensor::Segment& segment, Count on_each_gpu, Count in_stripes, Count on_host) {
+  EXPECT_EQ(segment[replicated], on_each_gpu);
+  EXPECT_EQ(segment[striped], in_stripes);
+  EXPECT_EQ(segment[host], on_host);
 }
 
 const PlanLimits kGpus{.gpu_bytes = 1 << 20, .num_gpus = 2};
@@ -52,9 +54,9 @@ TEST(ParsePlacement, ReadsSharesAndWritesThemBack) {
   EXPECT_EQ(request.mode, Mode::shares);
   ASSERT_EQ(request.shares.size(), 2u);
   EXPECT_EQ(request.shares[0].tensor, "features");
-  EXPECT_EQ(request.shares[0].replicated, 10);
-  EXPECT_EQ(request.shares[0].striped, 40.5);
-  EXPECT_EQ(request.shares[0].host, 49.5);
+  EXPECT_EQ(request.shares[0].percent[replicated], 10);
+  EXPECT_EQ(request.shares[0].percent[striped], 40.5);
+  EXPECT_EQ(request.shares[0].percent[host], 49.5);
   EXPECT_EQ(request.text(), "features=10/40.5/49.5,original-ids=0/0/100");
   EXPECT_EQ(parse_placement(request.text()).text(), request.text());
   EXPECT_EQ(parse_placement("stripe").text(), "stripe");
@@ -84,7 +86,7 @@ TEST(FixPlacements, TakesTheSharesOfEachSegment) {
   const std::vector<TensorDemand> all =
       fixed("features=10/40/50,original_ids=100/0/0,indices=0/0/100", kGpus);
   EXPECT_FALSE(all[0].fixed.has_value());
-  EXPECT_EQ(all[1].fixed->segments[0].replicated, 1000);
+  EXPECT_EQ(all[1].fixed->segments[0][replicated], 1000);
   ASSERT_EQ(all[2].fixed->segments.size(), 3u);
   expect_rows(all[2].fixed->segments[0], 30, 120, 150);
   expect_rows(all[2].fixed->segments[1], 0, 0, 0);
@@ -100,9 +102,9 @@ TEST(FixPlacements, DividesWholeTensorsThatMayBe) {
 
 TEST(FixPlacements, DecidesOnAllTensorsAtOnce) {
   for (const TensorDemand& d : fixed("host", kGpus))
-    EXPECT_EQ(d.fixed->segments[0].host, d.segments[0].rows());
+    EXPECT_EQ(d.fixed->segments[0][host], d.segments[0].rows());
   for (const TensorDemand& d : fixed("replicate", kGpus)) {
-    EXPECT_EQ(d.fixed->segments[0].replicated, d.segments[0].rows());
+    EXPECT_EQ(d.fixed->segments[0][replicated], d.segments[0].rows());
   }
   const std::vector<TensorDemand> all = fixed("stripe", kGpus);
   EXPECT_FALSE(all[0].fixed.has_value());
@@ -130,8 +132,8 @@ TEST(FixPlacements, FillsGpusInOrder) {
     for (const TensorDemand& demand : all) {
       Count on_gpus = 0;
       for (const tensor::Segment& segment : demand.fixed.value().segments) {
-        EXPECT_EQ(num_gpus > 1 ? segment.replicated : segment.striped, 0);
-        on_gpus += segment.rows() - segment.host;
+        EXPECT_EQ(num_gpus > 1 ? segment[replicated] : segment[striped], 0);
+        on_gpus += segment.rows() - segment[host];
       }
       rows.push_back(on_gpus);
     }
@@ -156,7 +158,7 @@ TEST(FixPlacements, RefusesWhatCannotBe) {
   test::expect_error([] { fixed("indptr=0/100/0", kGpus); }, {"indptr", "as a whole"});
   test::expect_error([] { fixed("replicate", {}); }, {"--placement replicate", "no GPU", "--device cuda"});
   test::expect_error([] { fixed("features=0/1/99", {}); }, {"--placement features=0/1/99", "no GPU"});
-  EXPECT_EQ(fixed("host", {})[2].fixed->segments[0].host, 300);
+  EXPECT_EQ(fixed("host", {})[2].fixed->segments[0][host], 300);
 }
 
 }  // namespace

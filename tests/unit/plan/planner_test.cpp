@@ -17,9 +17,11 @@
 namespace strata::plan {
 namespace {
 
+using enum tensor::Stratum;
+
 using testing::ElementsAre;
 
-constexpr tensor::PathRates kRates{.local = 2000, .peer = 400, .host = 20};
+constexpr tensor::PathRates kRates{{replicated, {2000}}, {striped, {400}}, {host, {20}}};
 
 HeatCurve curve_of(const std::vector<double>& accesses) {
   HeatCurve curve;
@@ -41,17 +43,9 @@ TensorDemand features(std::vector<HeatCurve> segments) {
   return {.name = "features", .row_bytes = 16, .segments = std::move(segments), .rates = kRates};
 }
 
-tensor::Segment totals(const TensorPlan& plan) {
-  tensor::Segment sum;
-  for (const tensor::Segment& s : plan.placement.segments) {
-    sum.replicated += s.replicated;
-    sum.striped += s.striped;
-    sum.host += s.host;
-  }
-  return sum;
-}
+tensor::Segment totals(const TensorPlan& plan) { return plan.placement.total(); }
 
-double off_gpu(const MachinePlan& plan) { return plan.seconds.peer + plan.seconds.host; }
+double off_gpu(const MachinePlan& plan) { return plan.seconds[striped] + plan.seconds[host]; }
 
 /// The least batch time of all placements of a tensor of one segment that fit, with stripes of single rows.
 double brute_force(const TensorDemand& demand, const PlanLimits& limits) {
@@ -61,15 +55,18 @@ double brute_force(const TensorDemand& demand, const PlanLimits& limits) {
     bytes_below.push_back(demand.segments[0].accesses_below(r) * static_cast<double>(demand.row_bytes));
   }
   const auto below = [&](Count r) { return bytes_below[static_cast<std::size_t>(r)]; };
+  const auto seconds = [&](double bytes, tensor::Stratum s) {
+    return bytes / demand.rates[s].bytes_per_second;
+  };
   double best = std::numeric_limits<double>::infinity();
-  for (Count replicated = 0; replicated <= rows; ++replicated) {
-    for (Count striped = 0; replicated + striped <= rows; ++striped) {
-      const Count a_gpu = replicated + (striped + limits.num_gpus - 1) / limits.num_gpus;
+  for (Count copies = 0; copies <= rows; ++copies) {
+    for (Count stripes = 0; copies + stripes <= rows; ++stripes) {
+      const Count a_gpu = copies + (stripes + limits.num_gpus - 1) / limits.num_gpus;
       if (a_gpu * demand.row_bytes > limits.gpu_bytes) break;
-      const double peer = (below(replicated + striped) - below(replicated)) / demand.rates.peer *
-                          (limits.num_gpus - 1) / limits.num_gpus;
-      const double host = (below(rows) - below(replicated + striped)) / demand.rates.host;
-      best = std::min(best, std::max({below(rows) / demand.rates.local, peer, host}));
+      const double peer =
+          seconds(below(copies + stripes) - below(copies), striped) * (limits.num_gpus - 1) / limits.num_gpus;
+      best = std::min(best, std::max({seconds(below(rows), replicated), peer,
+                                      seconds(below(rows) - below(copies + stripes), host)}));
     }
   }
   return best;
@@ -86,11 +83,12 @@ double brute_force_all(std::span<const TensorDemand> demands, const PlanLimits& 
       return;
     }
     const Count rows = demands[t].rows(), least = demands[t].whole ? rows : step;
-    for (Count replicated = 0; replicated <= rows; replicated += least) {
-      for (Count striped = 0; replicated + striped <= rows; striped += least) {
-        if (demands[t].whole && striped > 0) break;
-        placements[t] = {.segments = {{replicated, striped, rows - replicated - striped}},
-                         .stripe_rows = limits.stripe_rows};
+    for (Count copies = 0; copies <= rows; copies += least) {
+      for (Count stripes = 0; copies + stripes <= rows; stripes += least) {
+        if (demands[t].whole && stripes > 0) break;
+        placements[t] = {
+            .segments = {{{replicated, copies}, {striped, stripes}, {host, rows - copies - stripes}}},
+            .stripe_rows = limits.stripe_rows};
         place(t + 1);
       }
     }
@@ -111,22 +109,23 @@ TEST(HeatCurve, IsLinearBetweenPoints) {
 
 TEST(Estimate, CountsTheStartOfTheHostWhereItIsRead) {
   TensorDemand demand = features({curve_of({40, 20, 10, 6, 4, 2, 1, 1})});
-  demand.rates.host_start = 3;
+  demand.rates[host].start_seconds = 3;
   const auto host_seconds = [&](const tensor::Segment& segment) {
     return estimate(std::span(&demand, 1), {tensor::Placement{.segments = {segment}}}, {.num_gpus = 1})
-        .seconds.host;
+        .seconds[host];
   };
-  EXPECT_DOUBLE_EQ(host_seconds({6, 0, 2}), 2 * 16 / 20.0 + 3);
-  EXPECT_EQ(host_seconds({8, 0, 0}), 0);
+  EXPECT_DOUBLE_EQ(host_seconds({{replicated, 6}, {host, 2}}), 2 * 16 / 20.0 + 3);
+  EXPECT_EQ(host_seconds({{replicated, 8}}), 0);
 }
 
 TEST(Estimate, AddsUpThePaths) {
   const TensorDemand demand = features({curve_of({40, 20, 10, 6, 4, 2, 1, 1})});
-  const tensor::Placement placement{.segments = {{2, 4, 2}}, .stripe_rows = 1};
+  const tensor::Placement placement{.segments = {{{replicated, 2}, {striped, 4}, {host, 2}}},
+                                    .stripe_rows = 1};
   const MachinePlan plan = estimate(std::span(&demand, 1), {placement}, {.num_gpus = 2, .stripe_rows = 1});
-  EXPECT_DOUBLE_EQ(plan.seconds.local, 84 * 16 / 2000.0);
-  EXPECT_DOUBLE_EQ(plan.seconds.peer, 22 * 16 / 400.0 / 2);
-  EXPECT_DOUBLE_EQ(plan.seconds.host, 2 * 16 / 20.0);
+  EXPECT_DOUBLE_EQ(plan.seconds[replicated], 84 * 16 / 2000.0);
+  EXPECT_DOUBLE_EQ(plan.seconds[striped], 22 * 16 / 400.0 / 2);
+  EXPECT_DOUBLE_EQ(plan.seconds[host], 2 * 16 / 20.0);
   EXPECT_DOUBLE_EQ(plan.seconds.batch(), 2 * 16 / 20.0);
   EXPECT_EQ(plan.gpu_bytes, (2 + 2) * 16);
   const auto& strata = plan.tensors[0].strata;
@@ -185,8 +184,8 @@ TEST(HottestRows, AreTheFewestOfRowsInTheOrderOfTheirHeat) {
 
 TEST(Estimate, CountsTheBlocksOfTheFullestGpu) {
   const TensorDemand demand = features({HeatCurve::flat(1000, 1)});
-  const auto bytes = [&](Count striped) {
-    const tensor::Placement placement{.segments = {{0, striped, 1000 - striped}}, .stripe_rows = 64};
+  const auto bytes = [&](Count stripes) {
+    const tensor::Placement placement{.segments = {{{striped, stripes}, {host, 1000 - stripes}}}};
     return estimate(std::span(&demand, 1), {placement}, {.num_gpus = 3}).gpu_bytes;
   };
   EXPECT_EQ(bytes(0), 0);
@@ -200,7 +199,7 @@ TEST(Plan, LeavesAllOnTheHostWithoutGpusOrBudget) {
   for (const PlanLimits& limits :
        {PlanLimits{.gpu_bytes = 1 << 20, .num_gpus = 0}, PlanLimits{.gpu_bytes = 0, .num_gpus = 4}}) {
     const MachinePlan plan = plan_tensors(std::span(&demand, 1), limits);
-    EXPECT_EQ(totals(plan.tensors[0]).host, 70);
+    EXPECT_EQ(totals(plan.tensors[0])[host], 70);
     EXPECT_EQ(plan.gpu_bytes, 0);
   }
 }
@@ -214,29 +213,29 @@ TEST(Plan, ReplicatesAllThatFits) {
                                                 .whole = true},
                                                features({curve_of(zipf(40, 1)), {}, HeatCurve::flat(10, 0)})};
     const MachinePlan plan = plan_tensors(demands, {.gpu_bytes = 51 * 8 + 50 * 16, .num_gpus = gpus});
-    EXPECT_EQ(totals(plan.tensors[0]).replicated, 51);
-    EXPECT_EQ(totals(plan.tensors[1]).replicated, 50);
+    EXPECT_EQ(totals(plan.tensors[0])[replicated], 51);
+    EXPECT_EQ(totals(plan.tensors[1])[replicated], 50);
     EXPECT_EQ(off_gpu(plan), 0);
   }
 }
 
 TEST(Plan, StripesNothingOnOneGpuOrWithoutPeers) {
   TensorDemand demand = features({curve_of(zipf(100, 1))});
-  EXPECT_EQ(totals(plan_tensors(std::span(&demand, 1), {.gpu_bytes = 160, .num_gpus = 1}).tensors[0]).striped,
-            0);
-  demand.rates.peer = 0;
+  EXPECT_EQ(
+      totals(plan_tensors(std::span(&demand, 1), {.gpu_bytes = 160, .num_gpus = 1}).tensors[0])[striped], 0);
+  demand.rates[striped].bytes_per_second = 0;
   const MachinePlan plan = plan_tensors(std::span(&demand, 1), {.gpu_bytes = 160, .num_gpus = 4});
-  EXPECT_EQ(totals(plan.tensors[0]).striped, 0);
-  EXPECT_EQ(totals(plan.tensors[0]).replicated, 10);
+  EXPECT_EQ(totals(plan.tensors[0])[striped], 0);
+  EXPECT_EQ(totals(plan.tensors[0])[replicated], 10);
 }
 
 TEST(Plan, StripesAllWhereAllFitsOnlyTogether) {
   TensorDemand demand = features({HeatCurve::flat(1000, 1000)});
   const PlanLimits limits{.gpu_bytes = 252 * 16, .num_gpus = 4, .stripe_rows = 1};
-  demand.rates.host = 1e-3;
+  demand.rates[host].bytes_per_second = 1e-3;
   const tensor::Segment sum = totals(plan_tensors(std::span(&demand, 1), limits).tensors[0]);
-  EXPECT_EQ(sum.host, 0);
-  EXPECT_EQ(sum.striped, 1000);
+  EXPECT_EQ(sum[host], 0);
+  EXPECT_EQ(sum[striped], 1000);
 }
 
 TEST(Plan, IsAsGoodAsBruteForce) {
@@ -246,8 +245,8 @@ TEST(Plan, IsAsGoodAsBruteForce) {
     for (const int gpus : {1, 2, 3, 4, 8}) {
       for (const double fraction : {0.05, 0.2, 0.5, 0.9}) {
         TensorDemand demand = features({curve_of(zipf(kRows, exponent))});
-        demand.rates.host = std::uniform_real_distribution(5.0, 300.0)(random);
-        demand.rates.peer = std::uniform_real_distribution(100.0, 1000.0)(random);
+        demand.rates[host].bytes_per_second = std::uniform_real_distribution(5.0, 300.0)(random);
+        demand.rates[striped].bytes_per_second = std::uniform_real_distribution(100.0, 1000.0)(random);
         const PlanLimits limits{.gpu_bytes = static_cast<std::int64_t>(fraction * kRows * 16),
                                 .num_gpus = gpus,
                                 .stripe_rows = 1};
@@ -257,7 +256,7 @@ TEST(Plan, IsAsGoodAsBruteForce) {
         less.gpu_bytes -= 4 * 16;
         EXPECT_LE(plan.seconds.batch(), brute_force(demand, less) * 1.01)
             << "exponent " << exponent << ", " << gpus << " GPUs, budget " << fraction << ", host "
-            << demand.rates.host << ", peer " << demand.rates.peer;
+            << demand.rates[host].bytes_per_second << ", peer " << demand.rates[striped].bytes_per_second;
       }
     }
   }
@@ -271,7 +270,7 @@ TEST(Plan, SharesTheBudgetAmongTensorsAsWellAsBruteForce) {
                                            {.name = "indices",
                                             .row_bytes = 4,
                                             .segments = {HeatCurve::flat(1500, 3e4)},
-                                            .rates = {.local = 500, .peer = 100, .host = 5},
+                                            .rates = {{replicated, {500}}, {striped, {100}}, {host, {5}}},
                                             .whole = true}};
       demands[1].row_bytes = 8;
       const PlanLimits limits{.gpu_bytes = budget, .num_gpus = gpus, .stripe_rows = 1};
@@ -306,13 +305,13 @@ TEST(Plan, CutsAllSegmentsAtTheSameHeat) {
   std::vector<double> hot = zipf(500, 1), cold = hot;
   for (double& a : cold) a /= 4;
   TensorDemand demand = features({curve_of(hot), curve_of(cold)});
-  demand.rates.host = 150;
+  demand.rates[host].bytes_per_second = 150;
   const MachinePlan plan =
       plan_tensors(std::span(&demand, 1), {.gpu_bytes = 130 * 16, .num_gpus = 4, .stripe_rows = 1});
   const auto& segments = plan.tensors[0].placement.segments;
-  for (const auto& [last_hot, last_cold] : {std::pair{segments[0].replicated, segments[1].replicated},
-                                            std::pair{segments[0].replicated + segments[0].striped,
-                                                      segments[1].replicated + segments[1].striped}}) {
+  for (const auto& [last_hot, last_cold] : {std::pair{segments[0][replicated], segments[1][replicated]},
+                                            std::pair{segments[0][replicated] + segments[0][striped],
+                                                      segments[1][replicated] + segments[1][striped]}}) {
     ASSERT_GT(last_hot, 4);
     EXPECT_NEAR(static_cast<double>(last_hot), 4.0 * static_cast<double>(last_cold), 5);
   }
@@ -322,9 +321,9 @@ TEST(Plan, TakesTheSameFractionOfEquallyHotSegments) {
   const TensorDemand demand = features({HeatCurve::flat(300, 30), {}, HeatCurve::flat(100, 10)});
   const MachinePlan plan = plan_tensors(std::span(&demand, 1), {.gpu_bytes = 200 * 16, .num_gpus = 1});
   const auto& segments = plan.tensors[0].placement.segments;
-  EXPECT_EQ(segments[0].replicated, 150);
+  EXPECT_EQ(segments[0][replicated], 150);
   EXPECT_EQ(segments[1].rows(), 0);
-  EXPECT_EQ(segments[2].replicated, 50);
+  EXPECT_EQ(segments[2][replicated], 50);
 }
 
 TEST(Plan, SeesHeatBehindColdRows) {
@@ -332,8 +331,8 @@ TEST(Plan, SeesHeatBehindColdRows) {
   const TensorDemand demand = features({HeatCurve{{{50, 0}, {100, 1000}}}, HeatCurve::flat(100, 500)});
   const PlanLimits limits{.gpu_bytes = 100 * 16, .num_gpus = 1};
   const MachinePlan plan = plan_tensors(std::span(&demand, 1), limits);
-  EXPECT_EQ(plan.tensors[0].placement.segments[0].replicated, 100);
-  EXPECT_EQ(plan.tensors[0].placement.segments[1].replicated, 0);
+  EXPECT_EQ(plan.tensors[0].placement.segments[0][replicated], 100);
+  EXPECT_EQ(plan.tensors[0].placement.segments[1][replicated], 0);
   EXPECT_DOUBLE_EQ(plan.tensors[0].strata[0].share, 1000 / 1500.0);
 }
 
@@ -341,37 +340,38 @@ TEST(Plan, KeepsToTheMemoryOfTheHost) {
   TensorDemand demand = features({HeatCurve{{{100, 100000}, {1000, 1000}}}});
   demand.segments[0].points.back().accesses = 101000;
   PlanLimits limits{.gpu_bytes = 250 * 16, .num_gpus = 4, .stripe_rows = 1};
-  EXPECT_GT(totals(plan_tensors(std::span(&demand, 1), limits).tensors[0]).host, 200);
+  EXPECT_GT(totals(plan_tensors(std::span(&demand, 1), limits).tensors[0])[host], 200);
   limits.host_bytes = 100 * 16;
   const tensor::Segment sum = totals(plan_tensors(std::span(&demand, 1), limits).tensors[0]);
-  EXPECT_LE(sum.host, 100);
-  EXPECT_GT(sum.replicated, 0);
+  EXPECT_LE(sum[host], 100);
+  EXPECT_GT(sum[replicated], 0);
 }
 
 TEST(Plan, KeepsWholeTensorsWhole) {
   TensorDemand whole = features({curve_of(zipf(100, 2))});
   whole.whole = true;
   const MachinePlan without = plan_tensors(std::span(&whole, 1), {.gpu_bytes = 99 * 16, .num_gpus = 2});
-  EXPECT_EQ(totals(without.tensors[0]).host, 100);
+  EXPECT_EQ(totals(without.tensors[0])[host], 100);
   const MachinePlan with = plan_tensors(std::span(&whole, 1), {.gpu_bytes = 100 * 16, .num_gpus = 2});
-  EXPECT_EQ(totals(with.tensors[0]).replicated, 100);
+  EXPECT_EQ(totals(with.tensors[0])[replicated], 100);
 }
 
 TEST(Plan, SpendsOnTheRestWhatFixedPlacementsLeave) {
   std::vector<TensorDemand> demands = {features({curve_of(zipf(100, 1))}),
                                        features({curve_of(zipf(100, 1))})};
-  demands[0].fixed = tensor::Placement{.segments = {{20, 40, 40}}, .stripe_rows = 1};
+  demands[0].fixed =
+      tensor::Placement{.segments = {{{replicated, 20}, {striped, 40}, {host, 40}}}, .stripe_rows = 1};
   const PlanLimits limits{.gpu_bytes = (20 + 20 + 30) * 16, .num_gpus = 2, .stripe_rows = 1};
   const MachinePlan plan = plan_tensors(demands, limits);
-  EXPECT_EQ(totals(plan.tensors[0]).replicated, 20);
-  EXPECT_EQ(totals(plan.tensors[0]).striped, 40);
+  EXPECT_EQ(totals(plan.tensors[0])[replicated], 20);
+  EXPECT_EQ(totals(plan.tensors[0])[striped], 40);
   EXPECT_GT(plan.gpu_bytes, limits.gpu_bytes - 3 * 16);
   EXPECT_LE(plan.gpu_bytes, limits.gpu_bytes);
 }
 
 TEST(Plan, RefusesFixedPlacementsOverTheBudget) {
   TensorDemand demand = features({HeatCurve::flat(100, 1)});
-  demand.fixed = tensor::Placement{.segments = {{100, 0, 0}}};
+  demand.fixed = tensor::Placement::replicated(100);
   test::expect_error([&] { plan_tensors(std::span(&demand, 1), {.gpu_bytes = 99 * 16, .num_gpus = 2}); },
                      {"features", "1.6 KiB", "1.5 KiB", "--placement", "--gpu-memory"});
 }
@@ -385,13 +385,13 @@ TEST(Plan, PaysForFindingTheRowsOfADividedTensor) {
     EXPECT_LE(plan.gpu_bytes, gpu_bytes);
     return plan.tensors[0].placement.segments[0];
   };
-  EXPECT_EQ(plan(1000 * 16, 1).replicated, 1000);  // whole: nothing to find
-  EXPECT_EQ(plan(1000 * 16 - 1, 1).replicated, (1000 * 16 - 1 - 500) / 16);
-  EXPECT_EQ(plan(100 * 16 + 500, 1).replicated, 100);
-  EXPECT_EQ(plan(499, 1).replicated, 0);
+  EXPECT_EQ(plan(1000 * 16, 1)[replicated], 1000);  // whole: nothing to find
+  EXPECT_EQ(plan(1000 * 16 - 1, 1)[replicated], (1000 * 16 - 1 - 500) / 16);
+  EXPECT_EQ(plan(100 * 16 + 500, 1)[replicated], 100);
+  EXPECT_EQ(plan(499, 1)[replicated], 0);
   const tensor::Segment two = plan(400 * 16 + 1000, 2);
-  EXPECT_GT(two.striped, 0);
-  EXPECT_GE(two.replicated + two.striped, 500);
+  EXPECT_GT(two[striped], 0);
+  EXPECT_GE(two[replicated] + two[striped], 500);
 }
 
 TEST(Estimate, ReadsRowsThatLieTogetherAtOnce) {
@@ -399,15 +399,15 @@ TEST(Estimate, ReadsRowsThatLieTogetherAtOnce) {
   demand.rows_per_access = 3;
   const MachinePlan plan =
       estimate(std::span(&demand, 1), {tensor::Placement::on_host(100)}, {.num_gpus = 1});
-  EXPECT_DOUBLE_EQ(plan.seconds.host, 3 * 50 * 16 / kRates.host);
-  EXPECT_DOUBLE_EQ(plan.seconds.local, 3 * 50 * 16 / kRates.local);
+  EXPECT_DOUBLE_EQ(plan.seconds[host], 3 * 50 * 16 / kRates[host].bytes_per_second);
+  EXPECT_DOUBLE_EQ(plan.seconds[replicated], 3 * 50 * 16 / kRates[replicated].bytes_per_second);
 }
 
 TEST(Plan, LeavesTensorsWithoutBytesAlone) {
   TensorDemand demand = features({HeatCurve::flat(100, 1)});
   demand.row_bytes = 0;
   const MachinePlan plan = plan_tensors(std::span(&demand, 1), {.gpu_bytes = 1600, .num_gpus = 2});
-  EXPECT_EQ(totals(plan.tensors[0]).host, 100);
+  EXPECT_EQ(totals(plan.tensors[0])[host], 100);
 }
 
 }  // namespace

@@ -8,6 +8,8 @@
 namespace strata::plan {
 namespace {
 
+using enum tensor::Stratum;
+
 using namespace small_graph;
 
 constexpr std::int64_t kRoom = 1 << 20;
@@ -24,7 +26,7 @@ TEST(BestLayout, IsTheFastestButPadsOnlyWhereItGains) {
 
 TEST(HostRate, OfALargeTableIsLimitedByTranslation) {
   const auto rate = [](std::int64_t row_bytes, std::int64_t table_bytes) {
-    return host_rate_of_table({row_bytes, {.host = 50e9}}, table_bytes).bytes_per_second;
+    return host_rate_of_table({row_bytes, {{host, {50e9}}}}, table_bytes).bytes_per_second;
   };
   EXPECT_EQ(rate(512, std::int64_t{1} << 30), 50e9);
   EXPECT_EQ(rate(512, std::int64_t{1} << 31), 30e6 * 512);
@@ -33,27 +35,36 @@ TEST(HostRate, OfALargeTableIsLimitedByTranslation) {
 
 TEST(HostRate, OfZeroCopyAndThreadsIsTheirSumAsFarAsTheLinkGoes) {
   constexpr std::int64_t kLarge = std::int64_t{1} << 31;
-  tensor::MeasuredPaths few{
-      .row_bytes = 512, .rates = {.host = 50e9}, .host_threads = 20e9, .host_both = 48e9, .host_start = 1e-4};
+  tensor::MeasuredPaths few{.row_bytes = 512,
+                            .rates = {{host, {50e9}}},
+                            .host_threads = 20e9,
+                            .host_both = 48e9,
+                            .host_start = 1e-4};
   EXPECT_DOUBLE_EQ(host_rate_of_table(few, kLarge).bytes_per_second, 20e9 + 30e6 * 512);
   EXPECT_EQ(host_rate_of_table(few, kLarge).start_seconds, 1e-4);
   few.row_bytes = 2048;
   EXPECT_EQ(host_rate_of_table(few, kLarge).bytes_per_second, 48e9);
-  const tensor::MeasuredPaths many{
-      .row_bytes = 512, .rates = {.host = 50e9}, .host_threads = 55e9, .host_both = 48e9, .host_start = 1e-4};
+  const tensor::MeasuredPaths many{.row_bytes = 512,
+                                   .rates = {{host, {50e9}}},
+                                   .host_threads = 55e9,
+                                   .host_both = 48e9,
+                                   .host_start = 1e-4};
   EXPECT_EQ(host_rate_of_table(many, kLarge).bytes_per_second, 55e9);
 }
 
 TEST(HostRate, IsThatOfThePathAskedFor) {
   constexpr std::int64_t kLarge = std::int64_t{1} << 31, kSmall = std::int64_t{1} << 30;
-  const tensor::MeasuredPaths measured{
-      .row_bytes = 512, .rates = {.host = 50e9}, .host_threads = 40e9, .host_both = 45e9, .host_start = 1e-4};
+  const tensor::MeasuredPaths measured{.row_bytes = 512,
+                                       .rates = {{host, {50e9}}},
+                                       .host_threads = 40e9,
+                                       .host_both = 45e9,
+                                       .host_start = 1e-4};
   EXPECT_EQ(host_rate_of_table(measured, kLarge, tensor::HostPath::zero_copy).bytes_per_second, 30e6 * 512);
   EXPECT_EQ(host_rate_of_table(measured, kLarge, tensor::HostPath::zero_copy).start_seconds, 0);
   EXPECT_EQ(host_rate_of_table(measured, kLarge, tensor::HostPath::threads).bytes_per_second, 40e9);
   EXPECT_EQ(host_rate_of_table(measured, kSmall, tensor::HostPath::threads).start_seconds, 1e-4);
   EXPECT_EQ(host_rate_of_table(measured, kSmall).bytes_per_second, 50e9);
-  EXPECT_EQ(host_rate_of_table({512, {.host = 50e9}}, kLarge, tensor::HostPath::threads).bytes_per_second,
+  EXPECT_EQ(host_rate_of_table({512, {{host, {50e9}}}}, kLarge, tensor::HostPath::threads).bytes_per_second,
             30e6 * 512);
 }
 
@@ -68,17 +79,17 @@ TEST(BestLayout, PadsRowsOnlyIfAllOfThemHaveRoomThen) {
 
 TEST(RatesOfTable, AreThoseOfItsRowLength) {
   const tensor::PathRates rates = rates_of_table(kMeasured, {.row_bytes = 8, .table_bytes = 800});
-  EXPECT_EQ(rates.local, 800);
-  EXPECT_EQ(rates.peer, 80);
-  EXPECT_EQ(rates.host, 8);
-  EXPECT_EQ(rates.host_start, 0);
+  EXPECT_EQ(rates[replicated].bytes_per_second, 800);
+  EXPECT_EQ(rates[striped].bytes_per_second, 80);
+  EXPECT_EQ(rates[host].bytes_per_second, 8);
+  EXPECT_EQ(rates[host].start_seconds, 0);
 }
 
 TEST(RatesOfTable, AreZeroForALengthThatWasNotMeasured) {
   const tensor::PathRates rates = rates_of_table(kMeasured, {.row_bytes = 12, .table_bytes = 1200});
-  EXPECT_EQ(rates.local, 0);
-  EXPECT_EQ(rates.peer, 0);
-  EXPECT_EQ(rates.host, 0);
+  EXPECT_EQ(rates[replicated].bytes_per_second, 0);
+  EXPECT_EQ(rates[striped].bytes_per_second, 0);
+  EXPECT_EQ(rates[host].bytes_per_second, 0);
 }
 
 TEST(RatesOfTable, HaveTheHostRateOfItsPath) {
@@ -87,9 +98,9 @@ TEST(RatesOfTable, HaveTheHostRateOfItsPath) {
   measured[1].host_start = 0.5;
   const tensor::PathRates rates =
       rates_of_table(measured, {.row_bytes = 8, .table_bytes = 800, .host_path = tensor::HostPath::threads});
-  EXPECT_EQ(rates.local, 800);
-  EXPECT_EQ(rates.host, 30);
-  EXPECT_EQ(rates.host_start, 0.5);
+  EXPECT_EQ(rates[replicated].bytes_per_second, 800);
+  EXPECT_EQ(rates[host].bytes_per_second, 30);
+  EXPECT_EQ(rates[host].start_seconds, 0.5);
 }
 
 }  // namespace

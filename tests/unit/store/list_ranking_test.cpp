@@ -15,6 +15,8 @@
 namespace strata::store {
 namespace {
 
+using enum tensor::Stratum;
+
 /// Parts with random lists, one in six of them empty, and visits that fall from bucket to bucket, not always;
 /// some buckets have none.
 /// The same on all ranks.
@@ -112,7 +114,7 @@ std::vector<Count> positions_of(const Lists& lists, const AdjacencyDirectory& di
       .replicated = directory.replicated.empty() ? nullptr : directory.replicated.data(),
       .striped = directory.striped.empty() ? nullptr : directory.striped.data(),
       .first_replicated = num_entries,
-      .first_striped = num_entries + directory.totals.replicated};
+      .first_striped = num_entries + directory.totals[replicated]};
   std::vector<Count> positions;
   for (Count node = 0; node < lists.num_nodes(); ++node) {
     const Count begin = lists.indptr[static_cast<std::size_t>(node)];
@@ -156,22 +158,23 @@ void expect_best(const Lists& lists, const std::vector<Count>& positions, std::s
   EXPECT_GE(visits, (1 - kLevel) * lists.most_visits(part, entries));
 }
 
-tensor::Placement placement_of(const Lists& lists, double replicated, double striped) {
+struct Requested {
+  double replicated, striped;
+};
+
+tensor::Placement placement_of(const Lists& lists, const Requested& requested) {
   tensor::Placement placement;
   for (std::size_t part = 0; part < lists.part_nodes.size(); ++part) {
     const auto entries = static_cast<double>(lists.entries(part));
-    tensor::Segment segment{.replicated = static_cast<Count>(replicated * entries),
-                            .striped = static_cast<Count>(striped * entries)};
-    if (replicated + striped == 1) segment.striped = lists.entries(part) - segment.replicated;
-    segment.host = lists.entries(part) - segment.replicated - segment.striped;
+    tensor::Segment segment{{replicated, static_cast<Count>(requested.replicated * entries)},
+                            {striped, static_cast<Count>(requested.striped * entries)}};
+    if (requested.replicated + requested.striped == 1)
+      segment[striped] = lists.entries(part) - segment[replicated];
+    segment[host] = lists.entries(part) - segment.on_gpus();
     placement.segments.push_back(segment);
   }
   return placement;
 }
-
-struct Requested {
-  double replicated, striped;
-};
 
 TEST(ChooseLists, TakesTheBestOfEachPart) {
   ThreadPool pool(2);
@@ -181,18 +184,18 @@ TEST(ChooseLists, TakesTheBestOfEachPart) {
        {Requested{0.15, 0}, {0.0, 0.3}, {0.2, 0.3}, {0.001, 0.001}, {0.4, 0.6}, {0, 0}, {1, 0}}) {
     SCOPED_TRACE(testing::Message() << requested.replicated << " replicated, " << requested.striped
                                     << " striped");
-    const tensor::Placement wanted = placement_of(lists, requested.replicated, requested.striped);
+    const tensor::Placement wanted = placement_of(lists, requested);
     const AdjacencyDirectory directory = choose_lists(ranking, lists.indptr.data(), wanted, pool);
     const std::vector<Count> positions = positions_of(lists, directory);
     const tensor::Segment& totals = directory.totals;
     EXPECT_EQ(totals.rows(), lists.indptr.back());
-    expect_packed(lists, positions, {0, totals.replicated});
-    expect_packed(lists, positions, {totals.replicated, totals.striped});
+    expect_packed(lists, positions, {0, totals[replicated]});
+    expect_packed(lists, positions, {totals[replicated], totals[striped]});
     for (std::size_t part = 0; part < 4; ++part) {
       const tensor::Segment& asked = wanted.segments[part];
-      expect_best(lists, positions, part, asked.replicated, totals.replicated);
-      expect_best(lists, positions, part, asked.replicated + asked.striped,
-                  totals.replicated + totals.striped);
+      expect_best(lists, positions, part, asked[replicated], totals[replicated]);
+      expect_best(lists, positions, part, asked[replicated] + asked[striped],
+                  totals[replicated] + totals[striped]);
       EXPECT_EQ(directory.placement.segments[part].rows(), lists.entries(part));
     }
   }
@@ -202,7 +205,7 @@ TEST(ChooseLists, LeavesPositionsAsTheyAreWhereAllAreStriped) {
   ThreadPool pool(1);
   const Lists lists({100, 30}, 4);
   const AdjacencyDirectory directory =
-      choose_lists(rank(lists), lists.indptr.data(), placement_of(lists, 0, 1), pool);
+      choose_lists(rank(lists), lists.indptr.data(), placement_of(lists, {0, 1}), pool);
   EXPECT_TRUE(directory.stripes_all());
   EXPECT_TRUE(directory.striped.empty());
 }
@@ -211,12 +214,12 @@ TEST(ChooseLists, LeavesPositionsAsTheyAreWhereAllAreStriped) {
 TEST(ChooseLists, PacksTheListsOfManyNodes) {
   ThreadPool pool(2);
   const Lists lists({1'048'000, 3, 3'000}, 5);
-  const tensor::Placement wanted = placement_of(lists, 0.2, 0.1);
+  const tensor::Placement wanted = placement_of(lists, {0.2, 0.1});
   const AdjacencyDirectory directory = choose_lists(rank(lists), lists.indptr.data(), wanted, pool);
   const std::vector<Count> positions = positions_of(lists, directory);
-  expect_packed(lists, positions, {0, directory.totals.replicated});
-  expect_packed(lists, positions, {directory.totals.replicated, directory.totals.striped});
-  expect_best(lists, positions, 2, wanted.segments[2].replicated, directory.totals.replicated);
+  expect_packed(lists, positions, {0, directory.totals[replicated]});
+  expect_packed(lists, positions, {directory.totals[replicated], directory.totals[striped]});
+  expect_best(lists, positions, 2, wanted.segments[2][replicated], directory.totals[replicated]);
 }
 
 TEST(ChooseLists, TakesShortListsOfFirstNodesWhereVisitsAreNotKnown) {
@@ -226,10 +229,10 @@ TEST(ChooseLists, TakesShortListsOfFirstNodesWhereVisitsAreNotKnown) {
   for (int bucket = 0; bucket < plan::row_buckets::count(400); ++bucket)
     lists.visits.push_back(1 / std::sqrt(static_cast<double>(plan::row_buckets::begin(bucket) + 1)));
   const plan::ListRanking ranking = rank(lists, {});
-  const tensor::Placement wanted = placement_of(lists, 0.3, 0);
+  const tensor::Placement wanted = placement_of(lists, {0.3, 0});
   const AdjacencyDirectory directory = choose_lists(ranking, lists.indptr.data(), wanted, pool);
-  expect_best(lists, positions_of(lists, directory), 0, wanted.segments[0].replicated,
-              directory.totals.replicated);
+  expect_best(lists, positions_of(lists, directory), 0, wanted.segments[0][replicated],
+              directory.totals[replicated]);
 }
 
 }  // namespace

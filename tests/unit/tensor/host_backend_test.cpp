@@ -21,7 +21,7 @@ struct Table {
       : spec{.name = "table", .rows = kRows, .cols = kCols, .padded = padded},
         memory(spec.rows * spec.row_pitch(), std::byte{0xff}),
         backend(Device(), spec) {
-    backend.adopt(Layout(placement), memory.data());
+    backend.adopt(Layout(placement), memory.data(), nullptr);
   }
   void write(Count first, const std::vector<float>& rows) {
     backend.write_rows(first, std::ssize(rows) / kCols, reinterpret_cast<const std::byte*>(rows.data()));
@@ -80,7 +80,7 @@ TEST(HostBackend, ShowsItsRows) {
 }
 
 TEST(HostBackend, RefusesWhatTheCpuCannotReach) {
-  const Table table(false, {.segments = {{.replicated = 1, .host = kRows - 1}}});
+  const Table table(false, {.segments = {{{Stratum::replicated, 1}, {Stratum::host, kRows - 1}}}});
   const cuda::Stream stream{Device()};
   Count counts[kNumStrata] = {};
   const NodeId id = 1;

@@ -12,12 +12,14 @@
 namespace strata::tensor {
 namespace {
 
+using enum Stratum;
+
 Placement random_placement(std::uint64_t seed) {
   std::mt19937_64 random(seed);
   Placement placement;
   for (std::uint64_t i = 0; i < 1 + seed % 20; ++i) {
     const auto rows = [&] { return static_cast<Count>(random() % 3 == 0 ? 0 : random() % 40); };
-    placement.segments.push_back({.replicated = rows(), .striped = rows(), .host = rows()});
+    placement.segments.push_back({{replicated, rows()}, {striped, rows()}, {host, rows()}});
   }
   return placement;
 }
@@ -27,9 +29,9 @@ std::vector<Location> walk(const Placement& placement) {
   std::vector<Location> locations;
   Segment next;
   for (const Segment& s : placement.segments) {
-    for (Count i = 0; i < s.replicated; ++i) locations.push_back({Stratum::replicated, next.replicated++});
-    for (Count i = 0; i < s.striped; ++i) locations.push_back({Stratum::striped, next.striped++});
-    for (Count i = 0; i < s.host; ++i) locations.push_back({Stratum::host, next.host++});
+    for (Count i = 0; i < s[replicated]; ++i) locations.push_back({Stratum::replicated, next[replicated]++});
+    for (Count i = 0; i < s[striped]; ++i) locations.push_back({Stratum::striped, next[striped]++});
+    for (Count i = 0; i < s[host]; ++i) locations.push_back({Stratum::host, next[host]++});
   }
   return locations;
 }
@@ -90,23 +92,23 @@ TEST(Stripes, MayBeOfAnyLength) {
 TEST(Placement, LaysContiguousBlocksOnGpus) {
   const Placement placement = Placement::contiguous(1000, 300, 3);
   ASSERT_EQ(placement.segments.size(), 1u);
-  EXPECT_EQ(placement.segments[0].striped, 900);
-  EXPECT_EQ(placement.segments[0].host, 100);
+  EXPECT_EQ(placement.segments[0][striped], 900);
+  EXPECT_EQ(placement.segments[0][host], 100);
   const Stripes stripes = Stripes::of(placement.stripe_rows, 3);
   for (const Count row : {0, 299, 300, 650, 899}) {
     EXPECT_EQ(locate_stripe(row, stripes).gpu, row / 300);
     EXPECT_EQ(locate_stripe(row, stripes).row, row % 300);
   }
-  EXPECT_EQ(Placement::contiguous(10, 300, 3).segments[0].host, 0);
+  EXPECT_EQ(Placement::contiguous(10, 300, 3).segments[0][host], 0);
 }
 
 TEST(Validate, RefusesWhatDoesNotAddUp) {
   const TensorSpec spec{.name = "features", .rows = 10, .cols = 3};
   EXPECT_NO_THROW(validate(spec, Placement::on_host(10)));
   EXPECT_THROW(validate(spec, Placement::on_host(9)), InputError);
-  EXPECT_THROW(validate(spec, {.segments = {{.replicated = -1, .striped = 0, .host = 11}}}), InputError);
-  EXPECT_NO_THROW(validate(spec, {.segments = {{.host = 10}}, .stripe_rows = 48}));
-  EXPECT_THROW(validate(spec, {.segments = {{.host = 10}}, .stripe_rows = 0}), InputError);
+  EXPECT_THROW(validate(spec, {.segments = {{{replicated, -1}, {host, 11}}}}), InputError);
+  EXPECT_NO_THROW(validate(spec, {.segments = {{{host, 10}}}, .stripe_rows = 48}));
+  EXPECT_THROW(validate(spec, {.segments = {{{host, 10}}}, .stripe_rows = 0}), InputError);
   EXPECT_THROW(validate({.name = "wide", .rows = 1, .cols = Count{1} << 31}, Placement::on_host(1)),
                InputError);
 }

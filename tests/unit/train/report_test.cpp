@@ -93,7 +93,8 @@ EpochReport epoch_report() {
           .seconds = 4,
           .stages = {.sample = 1.5, .gather = 0.25, .train = 0, .wait = 0.5},
           .sum_seconds = 1,
-          .gathered_bytes = {8'000'000'000, 0, 4'000'000'000},
+          .gathered_bytes = {{tensor::Stratum::replicated, 8'000'000'000},
+                             {tensor::Stratum::host, 4'000'000'000}},
           .peak_host_bytes = 123456};
 }
 

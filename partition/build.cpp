@@ -9,18 +9,17 @@
 #include <span>
 #include <utility>
 
+#include "assign/memory_plan.hpp"
 #include "output/feature_rows.hpp"
 #include "output/part_output.hpp"
 #include "output/relabel.hpp"
 #include "output/staging.hpp"
-#include "strata/graph/part_writer.hpp"
-#include "strata/partition/memory_plan.hpp"
+#include "strata/graph/manifest_file.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
-#include "strata/util/format.hpp"
-#include "strata/util/hash.hpp"
-#include "strata/util/memory.hpp"
-#include "strata/util/progress.hpp"
+#include "strata/util/log.hpp"
+#include "strata/util/system.hpp"
+#include "strata/util/text.hpp"
 #include "version.hpp"
 
 namespace strata::partition {

@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 #include <metis.h>
 
-#include "strata/graph/versions.hpp"
-#include "strata/util/build_version.hpp"
+#include "strata/graph/graph.hpp"
+#include "strata/util/system.hpp"
 
 namespace strata::partition {
 

@@ -11,16 +11,15 @@
 
 #include "limits.hpp"
 #include "strata/cuda/buffer.hpp"
-#include "strata/cuda/copy.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/cuda/stream.hpp"
-#include "strata/plan/planner.hpp"
+#include "strata/plan/placement.hpp"
 #include "strata/plan/rates.hpp"
 #include "strata/tensor/chunk_tensor.hpp"
 #include "strata/tensor/path_rates.hpp"
-#include "strata/util/command_line.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
+#include "strata/util/options.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::benchmark {
 namespace {

@@ -11,13 +11,13 @@
 
 #include "plain_read.hpp"
 #include "strata/batches/placed_graph.hpp"
-#include "strata/comm/resources.hpp"
+#include "strata/comm/machine.hpp"
 #include "strata/graph/part_file.hpp"
 #include "strata/store/machine_graph.hpp"
-#include "strata/tensor/host_region.hpp"
-#include "strata/util/command_line.hpp"
+#include "strata/tensor/host_array.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
+#include "strata/util/options.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::benchmark {
 namespace {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "strata/comm/machine.hpp"
-#include "strata/util/thread_pool.hpp"
+#include "strata/util/threads.hpp"
 
 namespace strata::benchmark {
 

@@ -17,10 +17,10 @@
 
 #include "multilevel/cluster.hpp"
 #include "strata/graph/read_graph.hpp"
-#include "strata/util/command_line.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
-#include "strata/util/format.hpp"
+#include "strata/util/options.hpp"
+#include "strata/util/text.hpp"
 
 namespace {
 

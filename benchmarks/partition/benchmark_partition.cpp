@@ -11,9 +11,9 @@
 #include "strata/graph/read_graph.hpp"
 #include "strata/partition/build.hpp"
 #include "strata/partition/inspect.hpp"
-#include "strata/util/command_line.hpp"
 #include "strata/util/files.hpp"
-#include "strata/util/format.hpp"
+#include "strata/util/options.hpp"
+#include "strata/util/text.hpp"
 
 namespace {
 

@@ -9,16 +9,15 @@
 #include "strata/batches/placed_graph.hpp"
 #include "strata/comm/machine.hpp"
 #include "strata/cuda/buffer.hpp"
-#include "strata/cuda/copy.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/cuda/stream.hpp"
 #include "strata/graph/read_graph.hpp"
 #include "strata/graph/synthetic.hpp"
 #include "strata/sampling/sampler.hpp"
 #include "strata/store/machine_graph.hpp"
-#include "strata/util/command_line.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
+#include "strata/util/options.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata {
 namespace {

@@ -2,7 +2,7 @@
 #pragma once
 #include "strata/sampling/neighbor_chooser.hpp"
 #include "strata/store/graph_view.hpp"
-#include "strata/util/thread_pool.hpp"
+#include "strata/util/threads.hpp"
 
 namespace example {
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/partition/assign.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,11 +7,11 @@
 
 #include "assign/metis_assign.hpp"
 #include "multilevel/multilevel_assign.hpp"
-#include "strata/util/compression.hpp"
+#include "strata/partition/build.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
 #include "strata/util/random.hpp"
-#include "strata/util/utf8.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::partition {
 namespace {

@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include "strata/partition/assign.hpp"
+#include "strata/partition/build.hpp"
 
 namespace strata::partition {
 

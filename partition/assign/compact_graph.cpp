@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/partition/compact_graph.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <atomic>
 #include <limits>
 
+#include "strata/partition/build.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/random.hpp"
 

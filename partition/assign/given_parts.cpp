@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "strata/graph/part_file.hpp"
-#include "strata/partition/assign.hpp"
+#include "strata/partition/build.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::partition {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/partition/memory_plan.hpp"
+#include "assign/memory_plan.hpp"
 
 #include <fmt/format.h>
 
@@ -8,9 +8,9 @@
 
 #include "multilevel/multilevel.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
-#include "strata/util/memory.hpp"
-#include "strata/util/thread_pool.hpp"
+#include "strata/util/system.hpp"
+#include "strata/util/text.hpp"
+#include "strata/util/threads.hpp"
 
 namespace strata::partition {
 namespace {

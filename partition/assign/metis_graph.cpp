@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::partition {
 namespace {

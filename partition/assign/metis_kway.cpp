@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
-#include "strata/util/memory.hpp"
+#include "strata/util/system.hpp"
+#include "strata/util/text.hpp"
 #include "strata/util/types.hpp"
 
 namespace strata::partition {

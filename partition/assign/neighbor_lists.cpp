@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
-#include "strata/util/progress.hpp"
+#include "strata/util/log.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::partition {
 namespace {

@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-#include "strata/partition/compact_graph.hpp"
+#include "strata/partition/build.hpp"
 
 namespace strata::partition {
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "strata/partition/assign.hpp"
+#include "strata/partition/build.hpp"
 
 namespace strata::partition {
 namespace {

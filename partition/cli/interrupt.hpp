@@ -5,7 +5,7 @@
 #include <atomic>
 #include <thread>
 
-#include "strata/partition/stop.hpp"
+#include "strata/partition/build.hpp"
 
 namespace strata::partition {
 

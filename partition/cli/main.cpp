@@ -2,7 +2,7 @@
 #include <malloc.h>
 
 #include "cli/command_line.hpp"
-#include "strata/util/process.hpp"
+#include "strata/util/system.hpp"
 
 int main(int argc, char** argv) {
   strata::prepare_process();

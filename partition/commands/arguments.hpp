@@ -6,8 +6,8 @@
 
 #include "commands/input_options.hpp"
 #include "strata/partition/build.hpp"
-#include "strata/util/command_line.hpp"
-#include "strata/util/log_level.hpp"
+#include "strata/util/log.hpp"
+#include "strata/util/options.hpp"
 
 namespace strata::partition {
 

@@ -11,13 +11,11 @@
 
 #include "commands/arguments.hpp"
 #include "commands/run.hpp"
-#include "strata/graph/input_stamp.hpp"
+#include "strata/graph/read_graph.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
-#include "strata/util/home.hpp"
-#include "strata/util/progress.hpp"
-#include "strata/util/utf8.hpp"
-#include "strata/util/wrapped.hpp"
+#include "strata/util/files.hpp"
+#include "strata/util/log.hpp"
+#include "strata/util/text.hpp"
 #include "version.hpp"
 
 namespace strata::partition {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/partition/command_job.hpp"
-
 #include <optional>
 #include <utility>
 
-#include "strata/util/background.hpp"
+#include "strata/partition/command.hpp"
+#include "strata/util/threads.hpp"
 
 namespace strata::partition {
 

@@ -6,7 +6,7 @@
 
 #include <optional>
 
-#include "strata/graph/dataset_source.hpp"
+#include "strata/graph/read_graph.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata {

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "strata/graph/read_graph.hpp"
-#include "strata/util/command_line.hpp"
+#include "strata/util/options.hpp"
 #include "strata/util/row_code.hpp"
 #include "strata/util/types.hpp"
 

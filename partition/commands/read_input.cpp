@@ -6,12 +6,12 @@
 #include <spdlog/spdlog.h>
 #include <sys/vfs.h>
 
-#include "strata/graph/dataset_source.hpp"
+#include "strata/graph/read_graph.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
-#include "strata/util/format.hpp"
-#include "strata/util/memory.hpp"
-#include "strata/util/progress.hpp"
+#include "strata/util/log.hpp"
+#include "strata/util/system.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::partition {
 namespace {

@@ -4,9 +4,9 @@
 #include <memory>
 #include <string>
 
+#include "assign/memory_plan.hpp"
 #include "commands/input_options.hpp"
 #include "strata/graph/stored_graph.hpp"
-#include "strata/partition/memory_plan.hpp"
 
 namespace strata::partition {
 

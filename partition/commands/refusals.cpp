@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "strata/graph/dataset_source.hpp"
+#include "strata/graph/read_graph.hpp"
 #include "strata/partition/command.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"

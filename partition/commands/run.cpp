@@ -7,20 +7,18 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "assign/memory_plan.hpp"
 #include "commands/build_report.hpp"
 #include "commands/read_input.hpp"
 #include "commands/refusals.hpp"
-#include "strata/graph/dataset_source.hpp"
-#include "strata/graph/input_stamp.hpp"
+#include "output/convert.hpp"
+#include "strata/graph/read_graph.hpp"
 #include "strata/partition/build.hpp"
-#include "strata/partition/convert.hpp"
-#include "strata/partition/describe.hpp"
 #include "strata/partition/inspect.hpp"
-#include "strata/partition/memory_plan.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
-#include "strata/util/format.hpp"
-#include "strata/util/progress.hpp"
+#include "strata/util/log.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::partition {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "commands/arguments.hpp"
+#include "strata/partition/build.hpp"
 #include "strata/partition/command.hpp"
-#include "strata/partition/stop.hpp"
 
 /// The work of the commands once their options are read. `given` knows which of them were given.
 namespace strata::partition {

@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "cuda/refusals.hpp"
-#include "strata/cuda/check.cuh"
-#include "strata/cuda/launch.cuh"
+#include "strata/cuda/kernels.cuh"
 #include "strata/util/types.hpp"
 
 namespace strata::partition {

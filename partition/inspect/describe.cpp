@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/partition/describe.hpp"
-
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <numeric>
 
+#include "strata/partition/inspect.hpp"
 #include "strata/util/label_sets.hpp"
-#include "strata/util/progress.hpp"
+#include "strata/util/log.hpp"
 
 namespace strata::partition {
 namespace {

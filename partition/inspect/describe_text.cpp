@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "strata/partition/describe.hpp"
-#include "strata/util/format.hpp"
+#include "strata/partition/inspect.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::partition {
 namespace {

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "strata/partition/inspect.hpp"
-#include "strata/util/format.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::partition {
 namespace {

@@ -5,14 +5,14 @@
 #include <nlohmann/json.hpp>
 
 #include "inspect/verify_contents.hpp"
-#include "strata/graph/part_writer.hpp"
+#include "strata/graph/manifest_file.hpp"
 #include "strata/partition/inspect.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
-#include "strata/util/hash.hpp"
-#include "strata/util/memory.hpp"
-#include "strata/util/progress.hpp"
-#include "strata/util/thread_pool.hpp"
+#include "strata/util/files.hpp"
+#include "strata/util/log.hpp"
+#include "strata/util/system.hpp"
+#include "strata/util/text.hpp"
+#include "strata/util/threads.hpp"
 
 namespace strata::partition {
 namespace fs = std::filesystem;

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "strata/util/error.hpp"
-#include "strata/util/progress.hpp"
+#include "strata/util/log.hpp"
 #include "strata/util/random.hpp"
 
 namespace strata::partition {

@@ -5,7 +5,7 @@
 
 #include "strata/graph/manifest_file.hpp"
 #include "strata/partition/inspect.hpp"
-#include "strata/util/thread_pool.hpp"
+#include "strata/util/threads.hpp"
 
 namespace strata::partition {
 

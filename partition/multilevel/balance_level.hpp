@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "multilevel/loads.hpp"
-#include "strata/partition/stop.hpp"
+#include "strata/partition/build.hpp"
 
 namespace strata::partition {
 

@@ -6,7 +6,7 @@
 
 #include "multilevel/chunks.hpp"
 #include "multilevel/scratch.hpp"
-#include "strata/util/progress.hpp"
+#include "strata/util/log.hpp"
 
 namespace strata::partition {
 namespace {

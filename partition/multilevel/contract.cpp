@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "multilevel/scratch.hpp"
-#include "strata/util/progress.hpp"
+#include "strata/util/log.hpp"
 
 namespace strata::partition {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "multilevel/jet_steps.hpp"
 #include "multilevel/loads.hpp"
-#include "strata/partition/stop.hpp"
+#include "strata/partition/build.hpp"
 
 namespace strata::partition {
 

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "strata/util/progress.hpp"
+#include "strata/util/log.hpp"
 #include "strata/util/random.hpp"
 
 namespace strata::partition {

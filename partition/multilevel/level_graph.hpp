@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "strata/util/scratch.hpp"
-#include "strata/util/thread_pool.hpp"
+#include "strata/util/threads.hpp"
 #include "strata/util/types.hpp"
 
 namespace strata::partition {

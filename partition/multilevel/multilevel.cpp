@@ -15,8 +15,8 @@
 #include "multilevel/initial.hpp"
 #include "multilevel/jet.hpp"
 #include "multilevel/local_search.hpp"
-#include "strata/util/format.hpp"
 #include "strata/util/random.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::partition {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "multilevel/accelerator.hpp"
 #include "multilevel/level_graph.hpp"
-#include "strata/partition/stop.hpp"
+#include "strata/partition/build.hpp"
 
 namespace strata::partition {
 

@@ -10,7 +10,7 @@
 #include "multilevel/multilevel.hpp"
 #include "multilevel/regroup.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::partition {
 namespace {

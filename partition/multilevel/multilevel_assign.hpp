@@ -2,7 +2,7 @@
 #pragma once
 #include <vector>
 
-#include "strata/partition/assign.hpp"
+#include "strata/partition/build.hpp"
 
 namespace strata::partition {
 

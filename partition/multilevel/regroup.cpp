@@ -13,7 +13,7 @@
 #include "multilevel/linear_order.hpp"
 #include "multilevel/loads.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/progress.hpp"
+#include "strata/util/log.hpp"
 #include "strata/util/scratch.hpp"
 
 namespace strata::partition {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/partition/convert.hpp"
+#include "output/convert.hpp"
 
 #include <fmt/format.h>
 
@@ -18,9 +18,9 @@
 #include "strata/graph/npy.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
-#include "strata/util/format.hpp"
 #include "strata/util/label_sets.hpp"
-#include "strata/util/progress.hpp"
+#include "strata/util/log.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::partition {
 namespace {

@@ -6,10 +6,10 @@
 #include <memory>
 
 #include "output/feature_rows.hpp"
-#include "strata/graph/part_writer.hpp"
+#include "strata/graph/manifest_file.hpp"
 #include "strata/partition/build.hpp"
-#include "strata/util/hash.hpp"
-#include "strata/util/progress.hpp"
+#include "strata/util/files.hpp"
+#include "strata/util/log.hpp"
 #include "strata/util/random.hpp"
 
 namespace strata::partition {

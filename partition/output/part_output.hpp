@@ -6,8 +6,7 @@
 #include "output/relabel.hpp"
 #include "strata/graph/graph.hpp"
 #include "strata/graph/manifest_file.hpp"
-#include "strata/partition/compact_graph.hpp"
-#include "strata/partition/stop.hpp"
+#include "strata/partition/build.hpp"
 
 namespace strata::partition {
 

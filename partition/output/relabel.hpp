@@ -2,7 +2,7 @@
 #pragma once
 #include <vector>
 
-#include "strata/partition/compact_graph.hpp"
+#include "strata/partition/build.hpp"
 
 namespace strata::partition {
 

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "output/leftovers.hpp"
-#include "strata/partition/stop.hpp"
+#include "strata/partition/build.hpp"
 
 namespace strata::partition {
 

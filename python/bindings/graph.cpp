@@ -11,8 +11,8 @@
 #include "interruptible.hpp"
 #include "runtime.hpp"
 #include "strata/cuda/device.hpp"
-#include "strata/graph/from_arrays.hpp"
-#include "strata/util/enum_names.hpp"
+#include "strata/graph/read_graph.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::python {
 namespace {

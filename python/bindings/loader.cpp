@@ -14,10 +14,9 @@
 #include "interruptible.hpp"
 #include "runtime.hpp"
 #include "sm_split.hpp"
-#include "strata/batches/neighbor_sampler.hpp"
 #include "strata/batches/node_loader.hpp"
 #include "strata/cuda/device.hpp"
-#include "strata/util/enum_names.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::python {
 namespace {

@@ -4,7 +4,7 @@
 #include "bindings.hpp"
 #include "progress.hpp"
 #include "strata/cuda/device.hpp"
-#include "strata/util/build_version.hpp"
+#include "strata/util/system.hpp"
 
 namespace nb = nanobind;
 

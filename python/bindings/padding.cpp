@@ -5,7 +5,7 @@
 #include "arrays.hpp"
 #include "bindings.hpp"
 #include "runtime.hpp"
-#include "strata/batches/batch_padder.hpp"
+#include "strata/batches/batch.hpp"
 
 namespace strata::python {
 namespace {

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "bindings.hpp"
-#include "strata/partition/command_job.hpp"
+#include "strata/partition/command.hpp"
 
 namespace strata::python {
 namespace {

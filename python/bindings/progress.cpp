@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "progress.hpp"
 
-#include "strata/util/progress.hpp"
+#include "strata/util/log.hpp"
 
 namespace strata::python {
 

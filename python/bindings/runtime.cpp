@@ -16,10 +16,10 @@
 #include "backend_capsule.hpp"
 #include "bindings.hpp"
 #include "interruptible.hpp"
-#include "strata/comm/process_identity.hpp"
-#include "strata/util/enum_names.hpp"
+#include "strata/comm/communicator.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/log.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::python {
 

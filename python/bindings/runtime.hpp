@@ -5,9 +5,9 @@
 #include <memory>
 #include <optional>
 
-#include "strata/batches/runtime.hpp"
+#include "strata/batches/graph.hpp"
 #include "strata/comm/backend.hpp"
-#include "strata/comm/orderly_end.hpp"
+#include "strata/comm/watchdog.hpp"
 
 namespace strata::python {
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "strata/cuda/priority.hpp"
 #include "strata/cuda/sm_group.hpp"
 #include "strata/cuda/stream.hpp"
 

@@ -15,7 +15,7 @@
 #include "progress.hpp"
 #include "strata/cli/train_job.hpp"
 #include "strata/nn/weights.hpp"
-#include "strata/util/enum_names.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::python {
 namespace {

@@ -9,9 +9,9 @@
 #include "bindings.hpp"
 #include "interruptible.hpp"
 #include "runtime.hpp"
-#include "strata/batches/unified_tensor.hpp"
-#include "strata/util/enum_names.hpp"
+#include "strata/batches/graph.hpp"
 #include "strata/util/error.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::python {
 namespace {

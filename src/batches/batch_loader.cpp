@@ -8,13 +8,9 @@
 #include <utility>
 
 #include "step_board.hpp"
-#include "strata/batches/stream_clock.hpp"
-#include "strata/batches/trace.hpp"
+#include "strata/batches/pipeline.hpp"
 #include "strata/cuda/buffer.hpp"
-#include "strata/cuda/copy.hpp"
 #include "strata/cuda/device.hpp"
-#include "strata/cuda/nvtx_range.hpp"
-#include "strata/cuda/priority.hpp"
 #include "strata/cuda/stream.hpp"
 
 namespace strata::batches {

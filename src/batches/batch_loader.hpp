@@ -6,8 +6,7 @@
 
 #include "strata/batches/fetcher.hpp"
 #include "strata/batches/pipeline.hpp"
-#include "strata/batches/seed_schedule.hpp"
-#include "strata/comm/launch_order.hpp"
+#include "strata/comm/reducer.hpp"
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/stream.hpp"
 #include "strata/sampling/sampler.hpp"

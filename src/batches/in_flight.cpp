@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/batches/in_flight.hpp"
-
 #include <algorithm>
 #include <cmath>
+
+#include "strata/batches/pipeline.hpp"
 
 namespace strata::batches {
 namespace {

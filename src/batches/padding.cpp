@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "strata/comm/id_segments.hpp"
-#include "strata/plan/memory.hpp"
+#include "strata/comm/device_exchange.hpp"
+#include "strata/plan/forecast.hpp"
 
 namespace strata::batches {
 namespace {

@@ -5,7 +5,6 @@
 
 #include "strata/batches/fetcher.hpp"
 #include "strata/batches/pipeline.hpp"
-#include "strata/batches/seed_schedule.hpp"
 #include "strata/comm/communicator.hpp"
 #include "strata/cuda/stream.hpp"
 #include "strata/sampling/sampler.hpp"

@@ -12,18 +12,14 @@
 #include "batch_loader.hpp"
 #include "padding.hpp"
 #include "sampler_choice.hpp"
-#include "strata/batches/in_flight.hpp"
 #include "strata/batches/routes.hpp"
-#include "strata/batches/seed_schedule.hpp"
-#include "strata/batches/trace.hpp"
 #include "strata/comm/device_exchange.hpp"
-#include "strata/comm/ranks.hpp"
-#include "strata/comm/resources.hpp"
+#include "strata/comm/machine.hpp"
 #include "strata/cuda/device.hpp"
-#include "strata/plan/memory.hpp"
-#include "strata/store/halo_lists.hpp"
-#include "strata/util/format.hpp"
+#include "strata/plan/forecast.hpp"
+#include "strata/store/halo.hpp"
 #include "strata/util/label_sets.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::batches {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "strata/comm/ranks.hpp"
+#include "strata/comm/machine.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::batches {

@@ -2,7 +2,7 @@
 #pragma once
 #include <memory>
 
-#include "strata/batches/seed_schedule.hpp"
+#include "strata/batches/pipeline.hpp"
 #include "strata/comm/machine.hpp"
 #include "strata/sampling/sampler.hpp"
 #include "strata/store/machine_graph.hpp"

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/batches/seed_schedule.hpp"
-
 #include <algorithm>
 #include <utility>
 
-#include "strata/util/range_finder.hpp"
+#include "strata/batches/pipeline.hpp"
+#include "strata/util/ranges.hpp"
 
 namespace strata::batches {
 

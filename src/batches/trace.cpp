@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/batches/trace.hpp"
-
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <array>
 #include <string>
 
+#include "strata/batches/pipeline.hpp"
 #include "strata/util/files.hpp"
 
 namespace strata::batches {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/cli/config_file.hpp"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <toml++/toml.h>
@@ -12,7 +10,8 @@
 #include <system_error>
 
 #include "hints.hpp"
-#include "strata/util/format.hpp"
+#include "strata/cli/options.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::cli {
 namespace {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/cli/failure.hpp"
-
 #include <fmt/format.h>
 
 #include <chrono>
@@ -9,7 +7,8 @@
 #include <string_view>
 #include <thread>
 
-#include "strata/util/progress.hpp"
+#include "strata/cli/program.hpp"
+#include "strata/util/log.hpp"
 
 namespace strata::cli {
 namespace {

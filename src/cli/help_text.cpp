@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "strata/util/wrapped.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::cli {
 namespace {

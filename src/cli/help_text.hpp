@@ -2,7 +2,7 @@
 #pragma once
 #include <string>
 
-#include "strata/util/option_table.hpp"
+#include "strata/util/options.hpp"
 
 namespace strata::cli {
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "strata/util/command_line.hpp"
+#include "strata/util/options.hpp"
 
 namespace strata::cli {
 

@@ -8,7 +8,7 @@
 
 #include "hints.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::cli {
 namespace {

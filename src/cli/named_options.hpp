@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "strata/cli/options.hpp"
-#include "strata/util/command_line.hpp"
+#include "strata/util/options.hpp"
 
 namespace strata::cli {
 

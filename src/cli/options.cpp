@@ -13,16 +13,13 @@
 #include "help_text.hpp"
 #include "hints.hpp"
 #include "named_options.hpp"
-#include "strata/cli/config_file.hpp"
-#include "strata/train/train_options.hpp"
-#include "strata/train/versions.hpp"
-#include "strata/util/build_version.hpp"
-#include "strata/util/command_line.hpp"
+#include "strata/train/config.hpp"
+#include "strata/train/trainer.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
-#include "strata/util/format.hpp"
-#include "strata/util/home.hpp"
-#include "strata/util/utf8.hpp"
+#include "strata/util/options.hpp"
+#include "strata/util/system.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::cli {
 namespace {

@@ -12,15 +12,14 @@
 #include "agree.hpp"
 #include "process_settings.hpp"
 #include "runs.hpp"
-#include "strata/cli/failure.hpp"
 #include "strata/cli/options.hpp"
 #include "strata/comm/communicator.hpp"
-#include "strata/comm/launcher_rank.hpp"
-#include "strata/comm/orderly_end.hpp"
-#include "strata/train/doctor_advice.hpp"
+#include "strata/comm/launcher.hpp"
+#include "strata/comm/watchdog.hpp"
+#include "strata/train/config.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/log.hpp"
-#include "strata/util/process.hpp"
+#include "strata/util/system.hpp"
 
 namespace strata::cli {
 namespace {

@@ -7,9 +7,8 @@
 
 #include "strata/train/trainer.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
 #include "strata/util/log.hpp"
-#include "strata/util/terminal.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::cli {
 namespace {

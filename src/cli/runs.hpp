@@ -2,7 +2,6 @@
 #pragma once
 #include "strata/cli/options.hpp"
 #include "strata/comm/communicator.hpp"
-#include "strata/train/stop_listener.hpp"
 #include "strata/train/trainer.hpp"
 
 namespace strata::cli {

@@ -14,7 +14,7 @@
 #include <cstring>
 #include <string>
 
-#include "strata/train/stop_signals.hpp"
+#include "strata/train/trainer.hpp"
 
 namespace {
 

@@ -12,12 +12,11 @@
 #include "agree.hpp"
 #include "process_settings.hpp"
 #include "strata/train/planning.hpp"
-#include "strata/train/stop_listener.hpp"
 #include "strata/train/trainer.hpp"
-#include "strata/util/background.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
 #include "strata/util/log.hpp"
+#include "strata/util/threads.hpp"
 
 namespace strata::cli {
 namespace {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/comm/orderly_end.hpp"
-
 #include <array>
 #include <vector>
 
 #include "state.hpp"
+#include "strata/comm/watchdog.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::comm {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/comm/presence.hpp"
-
 #include <array>
 #include <cstddef>
 #include <memory>
@@ -11,6 +9,7 @@
 
 #include "polling.hpp"
 #include "state.hpp"
+#include "strata/comm/watchdog.hpp"
 
 namespace strata::comm {
 namespace {

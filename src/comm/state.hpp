@@ -6,7 +6,7 @@
 #include "collectives/pieces.hpp"
 #include "strata/comm/backend.hpp"
 #include "strata/comm/communicator.hpp"
-#include "strata/comm/resources.hpp"
+#include "strata/comm/machine.hpp"
 
 namespace strata::comm {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/comm/transport.hpp"
-
 #include <mpi.h>
+
+#include "strata/comm/launcher.hpp"
 #ifdef OPEN_MPI
 #include <mpi-ext.h>
 #endif

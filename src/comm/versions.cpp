@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/comm/versions.hpp"
-
 #include <mpi.h>
 
 #include <string_view>
+
+#include "strata/comm/launcher.hpp"
 
 #if STRATA_WITH_CUDA
 #include <fmt/format.h>

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "strata/cuda/buffer.hpp"
-#include "strata/cuda/copy.hpp"
 #include "strata/cuda/device.hpp"
 
 struct CUgraphExec_st;

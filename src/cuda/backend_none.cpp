@@ -2,7 +2,6 @@
 #include "backend.hpp"
 #include "green_context.hpp"
 #include "strata/cuda/buffer.hpp"
-#include "strata/cuda/copy.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/util/error.hpp"
 

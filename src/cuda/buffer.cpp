@@ -9,8 +9,8 @@
 #include "backend.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
-#include "strata/util/memory.hpp"
+#include "strata/util/system.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::cuda {
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/cuda/copy.hpp"
-
 #include <cstring>
 
 #include "backend.hpp"
 #include "default_stream.hpp"
 #include "registered_blocks.hpp"
+#include "strata/cuda/buffer.hpp"
 
 namespace strata::cuda {
 

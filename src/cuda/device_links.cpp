@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/cuda/device_links.hpp"
+#include "strata/cuda/device.hpp"
 
 #if STRATA_WITH_CUDA
 #include <cuda_runtime_api.h>
@@ -10,8 +10,8 @@
 
 #include "nvml_paths.hpp"
 #include "strata/cuda/buffer.hpp"
-#include "strata/cuda/check.cuh"
 #include "strata/cuda/device.hpp"
+#include "strata/cuda/kernels.cuh"
 #include "strata/cuda/stream.hpp"
 #endif
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/cuda/graph.hpp"
-
 #include "backend.hpp"
 #include "strata/cuda/device.hpp"
+#include "strata/cuda/stream.hpp"
 
 namespace strata::cuda {
 

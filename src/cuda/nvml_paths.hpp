@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "strata/cuda/device_links.hpp"
+#include "strata/cuda/device.hpp"
 
 namespace strata::cuda {
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/cuda/nvtx_range.hpp"
-
 #include "backend.hpp"
+#include "strata/cuda/stream.hpp"
 
 namespace strata::cuda {
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/cuda/registration.hpp"
-
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -10,7 +8,7 @@
 #include "registered_blocks.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::cuda {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/cuda/versions.hpp"
+#include "strata/cuda/device.hpp"
 
 #if STRATA_WITH_CUDA
 #include <cuda_runtime_api.h>

@@ -4,7 +4,7 @@
 
 #include "clean_lists.hpp"
 #include "strata/graph/graph.hpp"
-#include "strata/util/thread_pool.hpp"
+#include "strata/util/threads.hpp"
 #include "strata/util/types.hpp"
 
 namespace strata::graph {

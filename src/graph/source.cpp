@@ -12,11 +12,10 @@
 #include <vector>
 
 #include "readers/parquet/parquet_table.hpp"
-#include "strata/graph/dataset_source.hpp"
+#include "strata/graph/read_graph.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
-#include "strata/util/home.hpp"
-#include "strata/util/utf8.hpp"
+#include "strata/util/files.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::graph {
 namespace {

@@ -12,9 +12,9 @@
 #include "clean_lists.hpp"
 #include "listed_entries.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
-#include "strata/util/progress.hpp"
+#include "strata/util/log.hpp"
 #include "strata/util/random.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::graph {
 namespace {

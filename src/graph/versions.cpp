@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/graph/versions.hpp"
-
 #include <fmt/format.h>
 #include <hdf5.h>
 
 #include "parts/hdf5_handles.hpp"
+#include "strata/graph/graph.hpp"
 
 namespace strata::graph {
 

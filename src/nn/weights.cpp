@@ -14,8 +14,7 @@
 
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
-#include "strata/util/hash.hpp"
-#include "strata/util/utf8.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::nn {
 namespace {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/plan/cache_plan.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
 #include "strata/graph/part_file.hpp"
+#include "strata/plan/forecast.hpp"
 
 namespace strata::plan {
 namespace {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/plan/cluster.hpp"
-
 #include <fmt/format.h>
 
 #include <array>
@@ -11,8 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "strata/plan/forecast.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::plan {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/plan/density_levels.hpp"
+#include "strata/plan/heat.hpp"
 
 namespace strata::plan {
 

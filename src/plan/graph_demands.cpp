@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/plan/graph_demands.hpp"
-
 #include <algorithm>
+
+#include "strata/plan/graph_placement.hpp"
 
 namespace strata::plan {
 namespace {

@@ -5,7 +5,7 @@
 #include <array>
 #include <utility>
 
-#include "strata/plan/memory.hpp"
+#include "strata/plan/forecast.hpp"
 
 namespace strata::plan {
 namespace {

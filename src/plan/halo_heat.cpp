@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/plan/halo_heat.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <utility>
+
+#include "strata/plan/heat.hpp"
 
 namespace strata::plan {
 namespace {

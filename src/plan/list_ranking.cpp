@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/plan/list_ranking.hpp"
-
 #include <cmath>
 #include <mutex>
 #include <utility>
+
+#include "strata/plan/graph_placement.hpp"
 
 namespace strata::plan {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/plan/memory.hpp"
+#include "strata/plan/forecast.hpp"
 
 namespace strata::plan {
 

@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/plan/memory_plan.hpp"
-
 #include <algorithm>
 #include <cmath>
 #include <span>
 #include <utility>
 
 #include "strata/graph/manifest_file.hpp"
-#include "strata/plan/cache_plan.hpp"
+#include "strata/plan/forecast.hpp"
 #include "strata/plan/graph_shape.hpp"
-#include "strata/plan/memory.hpp"
-#include "strata/plan/model_work.hpp"
-#include "strata/plan/placement_request.hpp"
+#include "strata/plan/placement.hpp"
 
 namespace strata::plan {
 namespace {

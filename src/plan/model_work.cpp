@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/plan/model_work.hpp"
-
 #include <vector>
+
+#include "strata/plan/forecast.hpp"
 
 namespace strata::plan {
 namespace {

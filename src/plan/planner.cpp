@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/plan/planner.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
+#include "strata/plan/placement.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::plan {
 namespace {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/plan/step_model.hpp"
-
 #include <algorithm>
 #include <cmath>
+
+#include "strata/plan/forecast.hpp"
 
 namespace strata::plan {
 namespace {

@@ -3,7 +3,6 @@
 #include "compaction/compactor_cuda.hpp"
 #include "mini_batch_buffers.hpp"
 #include "strata/cuda/buffer.hpp"
-#include "strata/cuda/graph.hpp"
 #include "strata/cuda/stream.hpp"
 #include "strata/util/random.hpp"
 

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "strata/cuda/buffer.hpp"
-#include "strata/cuda/copy.hpp"
 #include "strata/cuda/stream.hpp"
 
 namespace strata::sampling {

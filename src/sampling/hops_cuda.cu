@@ -3,8 +3,7 @@
 #include "hops_cuda.hpp"
 #include "node_kernels_cuda.cuh"
 #include "strata/cuda/buffer.hpp"
-#include "strata/cuda/copy.hpp"
-#include "strata/cuda/priority.hpp"
+#include "strata/cuda/stream.hpp"
 
 namespace strata::sampling {
 namespace {

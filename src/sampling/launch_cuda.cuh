@@ -2,8 +2,7 @@
 #pragma once
 #include "growing.hpp"
 #include "strata/cuda/buffer.hpp"
-#include "strata/cuda/check.cuh"
-#include "strata/cuda/launch.cuh"
+#include "strata/cuda/kernels.cuh"
 #include "strata/cuda/stream.hpp"
 #include "strata/util/types.hpp"
 

@@ -6,7 +6,7 @@
 #include "mini_batch_buffers.hpp"
 #include "sampler_cpu.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
+#include "strata/util/text.hpp"
 #if STRATA_WITH_CUDA
 #include "sampler_cuda.hpp"
 #endif

@@ -7,13 +7,12 @@
 #include "hops_cuda.hpp"
 #include "mini_batch_buffers.hpp"
 #include "sampler_cuda.hpp"
-#include "strata/comm/launch_order.hpp"
-#include "strata/cuda/copy.hpp"
+#include "strata/comm/reducer.hpp"
+#include "strata/cuda/buffer.hpp"
 #include "strata/cuda/device.hpp"
-#include "strata/cuda/nvtx_range.hpp"
 #include "strata/cuda/stream.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::sampling {
 namespace {

@@ -6,7 +6,6 @@
 #include "mini_batch_buffers.hpp"
 #include "sampler_cpu.hpp"
 #include "strata/cuda/buffer.hpp"
-#include "strata/cuda/copy.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/cuda/stream.hpp"
 

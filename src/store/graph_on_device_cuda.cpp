@@ -6,7 +6,6 @@
 #include "cache/adjacency_cache.hpp"
 #include "graph_on_device.hpp"
 #include "strata/cuda/buffer.hpp"
-#include "strata/cuda/copy.hpp"
 #include "strata/cuda/stream.hpp"
 #include "strata/plan/graph_shape.hpp"
 #include "strata/tensor/array_copies.hpp"

@@ -10,8 +10,8 @@
 #include "strata/plan/graph_placement.hpp"
 #include "strata/plan/graph_shape.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
 #include "strata/util/log.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::store {
 

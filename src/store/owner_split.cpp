@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/store/owner_split.hpp"
-
 #include <fmt/format.h>
 
 #include <numeric>
 
+#include "strata/store/halo.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/range_finder.hpp"
+#include "strata/util/ranges.hpp"
 
 namespace strata::store {
 namespace {

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpu_strata.hpp"
-#include "strata/comm/resources.hpp"
+#include "strata/comm/machine.hpp"
 #include "strata/cuda/buffer.hpp"
-#include "strata/cuda/copy.hpp"
 #include "strata/cuda/stream.hpp"
 #include "strata/tensor/array_copies.hpp"
-#include "strata/tensor/layout.hpp"
-#include "strata/util/shares.hpp"
+#include "strata/util/ranges.hpp"
 
 namespace strata::tensor {
 namespace {

@@ -9,16 +9,15 @@
 #include <utility>
 
 #include "host_backend.hpp"
-#include "strata/comm/resources.hpp"
+#include "strata/comm/machine.hpp"
 #include "strata/cuda/device.hpp"
-#include "strata/cuda/registration.hpp"
 #include "strata/cuda/stream.hpp"
-#include "strata/tensor/host_region.hpp"
-#include "strata/tensor/layout.hpp"
+#include "strata/tensor/array_copies.hpp"
+#include "strata/tensor/host_array.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
 #include "strata/util/log.hpp"
-#include "strata/util/shares.hpp"
+#include "strata/util/ranges.hpp"
+#include "strata/util/text.hpp"
 #include "tensor_backend.hpp"
 
 namespace strata::tensor {

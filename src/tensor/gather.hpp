@@ -5,9 +5,8 @@
 #include <cstdint>
 
 #include "strata/cuda/stream.hpp"
+#include "strata/tensor/array_copies.hpp"
 #include "strata/tensor/chunk_tensor.hpp"
-#include "strata/tensor/layout.hpp"
-#include "strata/tensor/rows.hpp"
 
 namespace strata::tensor {
 

@@ -7,11 +7,11 @@
 #include "gather.hpp"
 #include "host_path/threaded_gather.hpp"
 #include "memory/peer_memory.hpp"
-#include "strata/comm/resources.hpp"
+#include "strata/comm/machine.hpp"
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/stream.hpp"
+#include "strata/tensor/array_copies.hpp"
 #include "strata/tensor/chunk_tensor.hpp"
-#include "strata/tensor/layout.hpp"
 
 namespace strata::tensor {
 

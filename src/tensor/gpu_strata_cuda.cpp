@@ -7,13 +7,12 @@
 #include "gpu_strata.hpp"
 #include "host_path/host_workers_cpu.hpp"
 #include "strata/cuda/buffer.hpp"
-#include "strata/cuda/check.cuh"
-#include "strata/cuda/copy.hpp"
 #include "strata/cuda/device.hpp"
+#include "strata/cuda/kernels.cuh"
 #include "strata/cuda/stream.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
 #include "strata/util/log.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::tensor {
 namespace {

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/tensor/layout.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
 
+#include "strata/tensor/array_copies.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::tensor {

@@ -6,14 +6,12 @@
 #include <limits>
 #include <optional>
 
-#include "strata/comm/resources.hpp"
+#include "strata/comm/machine.hpp"
 #include "strata/cuda/buffer.hpp"
-#include "strata/cuda/copy.hpp"
 #include "strata/cuda/stream.hpp"
 #include "strata/tensor/chunk_tensor.hpp"
-#include "strata/tensor/gpu_map.hpp"
 #include "strata/util/random.hpp"
-#include "strata/util/thread_pool.hpp"
+#include "strata/util/threads.hpp"
 
 namespace strata::tensor {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "strata/cuda/word.cuh"
+#include "strata/cuda/kernels.cuh"
 #include "strata/util/types.hpp"
 
 /// The units that a kernel loads and stores at once: words of bytes as they are, or packs of elements that

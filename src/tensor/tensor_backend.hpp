@@ -5,10 +5,9 @@
 #include <vector>
 
 #include "strata/comm/machine.hpp"
-#include "strata/comm/resources.hpp"
 #include "strata/cuda/stream.hpp"
+#include "strata/tensor/array_copies.hpp"
 #include "strata/tensor/chunk_tensor.hpp"
-#include "strata/tensor/layout.hpp"
 
 namespace strata::tensor {
 

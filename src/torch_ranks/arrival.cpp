@@ -14,7 +14,7 @@
 #include <thread>
 
 #include "strata/comm/backend.hpp"
-#include "strata/comm/process_identity.hpp"
+#include "strata/comm/communicator.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::torch_ranks {

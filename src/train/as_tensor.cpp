@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/train/as_tensor.hpp"
+#include "as_tensor.hpp"
 
 #include <ATen/ops/from_blob.h>
 #include <fmt/format.h>

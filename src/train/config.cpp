@@ -6,7 +6,7 @@
 #include <cmath>
 #include <limits>
 
-#include "strata/plan/placement_request.hpp"
+#include "strata/plan/placement.hpp"
 #include "strata/util/error.hpp"
 #include "task/class_weights.hpp"
 #include "tuning/sm_split.hpp"

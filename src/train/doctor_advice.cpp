@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/train/doctor_advice.hpp"
-
 #include <fmt/format.h>
 
 #include <cstdlib>
+
+#include "strata/train/config.hpp"
 
 namespace strata::train {
 namespace {

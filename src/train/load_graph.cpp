@@ -9,13 +9,13 @@
 
 #include "strata/batches/pipeline.hpp"
 #include "strata/batches/placed_graph.hpp"
-#include "strata/comm/resources.hpp"
+#include "strata/comm/machine.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/graph/manifest_file.hpp"
 #include "strata/graph/synthetic.hpp"
-#include "strata/plan/memory.hpp"
+#include "strata/plan/forecast.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
+#include "strata/util/text.hpp"
 #include "tuning/no_effect.hpp"
 
 namespace strata::train {

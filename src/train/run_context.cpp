@@ -3,8 +3,8 @@
 
 #include <chrono>
 
-#include "strata/comm/resources.hpp"
-#include "strata/train/doctor_advice.hpp"
+#include "strata/comm/machine.hpp"
+#include "strata/train/config.hpp"
 #include "strata/util/log.hpp"
 #include "tuning/device_mix.hpp"
 #include "tuning/no_effect.hpp"

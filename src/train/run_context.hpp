@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "strata/comm/ranks.hpp"
+#include "strata/comm/machine.hpp"
 #include "strata/comm/watchdog.hpp"
 #include "strata/sampling/sampler.hpp"
 #include "strata/train/config.hpp"
-#include "strata/train/stop_listener.hpp"
 #include "strata/train/task.hpp"
-#include "strata/util/thread_pool.hpp"
+#include "strata/train/trainer.hpp"
+#include "strata/util/threads.hpp"
 
 namespace strata::train {
 

@@ -9,7 +9,6 @@
 #include "run_context.hpp"
 #include "step/learner.hpp"
 #include "strata/batches/pipeline.hpp"
-#include "strata/batches/trace.hpp"
 #include "strata/comm/reducer.hpp"
 #include "strata/nn/model.hpp"
 #include "strata/store/machine_graph.hpp"

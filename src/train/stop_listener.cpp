@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/train/stop_listener.hpp"
-
 #include <pthread.h>
 #include <signal.h>
 
 #include <utility>
 
-#include "strata/train/stop_signals.hpp"
+#include "strata/train/trainer.hpp"
 
 namespace strata::train {
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/train/train_options.hpp"
-
 #include <fmt/format.h>
 
 #include <filesystem>
 
+#include "strata/train/config.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::train {

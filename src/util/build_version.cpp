@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/util/build_version.hpp"
-
 #include <build_commit.hpp>  // made by cmake/BuildCommit.cmake
 #include <string_view>
+
+#include "strata/util/system.hpp"
 
 namespace strata {
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/util/command_line.hpp"
-
 #include <fmt/format.h>
 
 #include <optional>
 
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
+#include "strata/util/options.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::options {
 namespace {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/util/compression.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <fstream>
 
 #include "strata/util/error.hpp"
+#include "strata/util/files.hpp"
 
 namespace strata {
 namespace {

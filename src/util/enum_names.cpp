@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/util/enum_names.hpp"
-
 #include <fmt/format.h>
 
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata {
 

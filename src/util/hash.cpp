@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/util/hash.hpp"
-
 #include <fmt/format.h>
 #include <xxhash.h>
+
+#include "strata/util/files.hpp"
 #if STRATA_XXHASH_DISPATCH
 #include <xxh_x86dispatch.h>  // the widest vectors of the CPU: four times as fast as SSE2
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/util/home.hpp"
-
 #include <cstdlib>
+
+#include "strata/util/files.hpp"
 
 namespace strata {
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/util/host_limits.hpp"
-
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -13,6 +11,7 @@
 #include <thread>
 
 #include "field_in_file.hpp"
+#include "strata/util/system.hpp"
 
 namespace strata {
 namespace {

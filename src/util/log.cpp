@@ -4,8 +4,6 @@
 #include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 
-#include "strata/util/progress.hpp"
-
 namespace strata {
 
 namespace {

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/util/memory.hpp"
-
 #include <malloc.h>
 
 #include <string_view>
 
 #include "field_in_file.hpp"
-#include "strata/util/host_limits.hpp"
+#include "strata/util/system.hpp"
 
 namespace strata {
 namespace {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/util/option_table.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "strata/util/terminal.hpp"
-#include "strata/util/wrapped.hpp"
+#include "strata/util/log.hpp"
+#include "strata/util/options.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::options {
 namespace {

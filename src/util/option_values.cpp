@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/util/option_values.hpp"
-
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 
-#include "strata/util/format.hpp"
+#include "strata/util/options.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::options {
 namespace {

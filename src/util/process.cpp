@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/util/process.hpp"
-
 #include <sys/resource.h>
 
 #include <csignal>
+
+#include "strata/util/system.hpp"
 
 namespace strata {
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/util/progress.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,8 +6,8 @@
 #include <cstdio>
 #include <mutex>
 
-#include "strata/util/format.hpp"
-#include "strata/util/utf8.hpp"
+#include "strata/util/log.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata {
 namespace {

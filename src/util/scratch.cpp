@@ -20,7 +20,7 @@
 
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
-#include "strata/util/format.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata {
 namespace {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/util/terminal.hpp"
-
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <spdlog/pattern_formatter.h>
@@ -22,7 +20,6 @@
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
 #include "strata/util/log.hpp"
-#include "strata/util/progress.hpp"
 
 namespace strata {
 namespace {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/util/thread_pool.hpp"
-
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -9,7 +7,8 @@
 #include <thread>
 #include <vector>
 
-#include "strata/util/host_limits.hpp"
+#include "strata/util/system.hpp"
+#include "strata/util/threads.hpp"
 
 namespace strata {
 

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/util/utf8.hpp"
-
 #include <fmt/format.h>
 
 #include "strata/util/error.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "strata/util/random.hpp"
 #include "strata/util/row_code.hpp"
-#include "strata/util/thread_pool.hpp"
+#include "strata/util/threads.hpp"
 
 namespace strata {
 namespace {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/util/worker.hpp"
-
 #include <condition_variable>
 #include <exception>
 #include <mutex>
 #include <thread>
 #include <utility>
+
+#include "strata/util/threads.hpp"
 
 namespace strata {
 

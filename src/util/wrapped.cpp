@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/util/wrapped.hpp"
-
 #include <algorithm>
+
+#include "strata/util/text.hpp"
 
 namespace strata {
 

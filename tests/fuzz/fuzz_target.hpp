@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "strata/util/error.hpp"
-#include "strata/util/utf8.hpp"
+#include "strata/util/text.hpp"
 
 /// What the fuzzers of readers share. A reader promises a result or a strata::Error whose text can be shown,
 /// whatever the bytes; crashes, hangs, memory beyond the limits of launch/fuzz and other exceptions break the

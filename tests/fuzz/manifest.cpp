@@ -6,7 +6,7 @@
 #include "fuzz_target.hpp"
 #include "parts/checked_file.hpp"
 #include "strata/graph/manifest_file.hpp"
-#include "strata/util/hash.hpp"
+#include "strata/util/files.hpp"
 
 using namespace strata;
 using namespace strata::fuzz;

@@ -5,8 +5,8 @@
 #include <fstream>
 #include <vector>
 
+#include "strata/graph/manifest_file.hpp"
 #include "strata/graph/npy.hpp"
-#include "strata/graph/part_writer.hpp"
 
 namespace strata::fuzz {
 

@@ -9,7 +9,6 @@
 
 #include "strata/batches/fetcher.hpp"
 #include "strata/cuda/buffer.hpp"
-#include "strata/cuda/copy.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/cuda/stream.hpp"
 #include "support/random_dataset.hpp"

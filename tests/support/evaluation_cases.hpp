@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "evaluation/evaluator.hpp"
 #include "strata/graph/graph.hpp"
 #include "strata/nn/model.hpp"
 #include "strata/train/config.hpp"
-#include "strata/train/evaluator.hpp"
 #include "support/random_dataset.hpp"
 #include "support/run_setup.hpp"
 

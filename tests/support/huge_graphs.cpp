@@ -8,7 +8,6 @@
 #include <stdexcept>
 
 #include "strata/cuda/buffer.hpp"
-#include "strata/cuda/copy.hpp"
 #include "strata/cuda/stream.hpp"
 #include "strata/util/random.hpp"
 

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <random>
 
-#include "strata/graph/part_writer.hpp"
+#include "strata/graph/manifest_file.hpp"
 #include "strata/util/random.hpp"
 
 namespace strata::test {

@@ -9,7 +9,6 @@
 #include <numeric>
 
 #include "strata/cuda/buffer.hpp"
-#include "strata/cuda/copy.hpp"
 #include "strata/cuda/stream.hpp"
 #include "support/reference_choices.hpp"
 

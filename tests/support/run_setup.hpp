@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <string>
 
-#include "strata/comm/ranks.hpp"
+#include "strata/comm/machine.hpp"
 #include "support/mpi_world.hpp"
 
 namespace strata::test {

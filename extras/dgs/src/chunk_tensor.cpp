@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "peers.hpp"
-#include "strata/comm/resources.hpp"
+#include "strata/comm/machine.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::dgs {

@@ -9,9 +9,9 @@
 #include <string>
 #include <utility>
 
-#include "strata/comm/resources.hpp"
+#include "strata/comm/machine.hpp"
 #include "strata/cuda/device.hpp"
-#include "strata/tensor/gpu_map.hpp"
+#include "strata/tensor/chunk_tensor.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::dgs {

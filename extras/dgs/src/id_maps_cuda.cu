@@ -5,10 +5,9 @@
 #include <variant>
 
 #include "probing.hpp"
-#include "strata/cuda/check.cuh"
-#include "strata/cuda/copy.hpp"
+#include "strata/cuda/buffer.hpp"
 #include "strata/cuda/device.hpp"
-#include "strata/cuda/launch.cuh"
+#include "strata/cuda/kernels.cuh"
 #include "strata/util/error.hpp"
 
 namespace strata::dgs {

@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "report.hpp"
-#include "strata/util/format.hpp"
+#include "strata/util/text.hpp"
 #include "strata/util/types.hpp"
 
 namespace strata::doctor {

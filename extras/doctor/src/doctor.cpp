@@ -13,9 +13,8 @@
 #include "examination.hpp"
 #include "gpus.hpp"
 #include "report.hpp"
-#include "strata/comm/presence.hpp"
 #include "strata/comm/watchdog.hpp"
-#include "strata/util/build_version.hpp"
+#include "strata/util/system.hpp"
 
 namespace strata::doctor {
 namespace {

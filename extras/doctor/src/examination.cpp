@@ -10,10 +10,8 @@
 #include "bounded.hpp"
 #include "gpus.hpp"
 #include "storage.hpp"
-#include "strata/comm/ranks.hpp"
-#include "strata/comm/resources.hpp"
+#include "strata/comm/machine.hpp"
 #include "strata/cuda/device.hpp"
-#include "strata/cuda/device_links.hpp"
 #include "strata/graph/source.hpp"
 #include "strata/util/error.hpp"
 

@@ -18,12 +18,9 @@
 #include <sstream>
 #include <thread>
 
-#include "strata/comm/transport.hpp"
-#include "strata/comm/versions.hpp"
+#include "strata/comm/launcher.hpp"
 #include "strata/cuda/device.hpp"
-#include "strata/cuda/versions.hpp"
-#include "strata/util/build_version.hpp"
-#include "strata/util/host_limits.hpp"
+#include "strata/util/system.hpp"
 
 namespace strata::doctor {
 namespace {

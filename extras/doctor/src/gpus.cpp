@@ -14,7 +14,6 @@
 #include <sstream>
 
 #include "strata/cuda/buffer.hpp"
-#include "strata/cuda/copy.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/cuda/stream.hpp"
 

@@ -6,7 +6,7 @@
 #include "judge.hpp"
 #include "strata/comm/communicator.hpp"
 #include "strata/comm/machine.hpp"
-#include "strata/cuda/device_links.hpp"
+#include "strata/cuda/device.hpp"
 
 namespace strata::cuda {
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PeerLink, from, to, access, kind, path, bytes_per_second)

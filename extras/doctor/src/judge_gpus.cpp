@@ -9,7 +9,7 @@
 
 #include "gpus.hpp"
 #include "report.hpp"
-#include "strata/util/format.hpp"
+#include "strata/util/text.hpp"
 #include "strata/util/types.hpp"
 
 namespace strata::doctor {

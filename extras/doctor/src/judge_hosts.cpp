@@ -7,8 +7,8 @@
 #include <set>
 
 #include "judge.hpp"
-#include "strata/comm/ranks.hpp"
-#include "strata/util/format.hpp"
+#include "strata/comm/machine.hpp"
+#include "strata/util/text.hpp"
 #include "strata/util/types.hpp"
 
 namespace strata::doctor {

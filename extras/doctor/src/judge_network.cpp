@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "judge.hpp"
-#include "strata/util/format.hpp"
+#include "strata/util/text.hpp"
 #include "strata/util/types.hpp"
 
 namespace strata::doctor {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "judge.hpp"
-#include "strata/util/format.hpp"
+#include "strata/util/text.hpp"
 #include "strata/util/types.hpp"
 
 namespace strata::doctor {

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "strata/comm/backend.hpp"
-#include "strata/comm/launcher_rank.hpp"
+#include "strata/comm/launcher.hpp"
 #include "strata/doctor/finding.hpp"
 #include "strata/util/error.hpp"
 

@@ -15,7 +15,6 @@
 #include "strata/comm/device_exchange.hpp"
 #include "strata/comm/reducer.hpp"
 #include "strata/cuda/buffer.hpp"
-#include "strata/cuda/copy.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/cuda/stream.hpp"
 #include "strata/util/files.hpp"

@@ -8,11 +8,10 @@
 #include <cstdio>
 #include <string_view>
 
-#include "strata/util/build_version.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
-#include "strata/util/format.hpp"
-#include "strata/util/wrapped.hpp"
+#include "strata/util/system.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::doctor {
 namespace {

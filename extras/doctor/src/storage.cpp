@@ -13,7 +13,6 @@
 #include "strata/graph/manifest_file.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
-#include "strata/util/hash.hpp"
 
 namespace strata::doctor {
 namespace {

@@ -10,17 +10,16 @@
 #include <utility>
 #include <vector>
 
-#include "strata/cli/config_file.hpp"
-#include "strata/cli/failure.hpp"
-#include "strata/comm/launcher_rank.hpp"
+#include "strata/cli/options.hpp"
+#include "strata/cli/program.hpp"
+#include "strata/comm/launcher.hpp"
 #include "strata/doctor/doctor.hpp"
 #include "strata/doctor/last_resort.hpp"
 #include "strata/graph/source.hpp"
-#include "strata/util/build_version.hpp"
-#include "strata/util/command_line.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
-#include "strata/util/process.hpp"
+#include "strata/util/options.hpp"
+#include "strata/util/system.hpp"
 
 namespace {
 

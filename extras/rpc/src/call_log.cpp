@@ -7,8 +7,8 @@
 #include <chrono>
 
 #include "core.hpp"
-#include "strata/util/format.hpp"
 #include "strata/util/log.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::rpc {
 namespace {

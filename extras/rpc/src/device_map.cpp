@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::rpc {
 namespace {

@@ -2,8 +2,8 @@
 #include "strata/rpc/future.hpp"
 
 #include "autograd/contexts.hpp"
-#include "strata/util/busy_poll.hpp"
 #include "strata/util/error.hpp"
+#include "strata/util/threads.hpp"
 #include "workers.hpp"
 
 namespace strata::rpc {

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::rpc {
 

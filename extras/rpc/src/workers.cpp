@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "strata/util/busy_poll.hpp"
+#include "strata/util/threads.hpp"
 
 namespace strata::rpc {
 namespace {

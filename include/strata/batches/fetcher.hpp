@@ -4,14 +4,13 @@
 #include <span>
 
 #include "strata/comm/device_exchange.hpp"
-#include "strata/comm/exchange_listener.hpp"
-#include "strata/comm/launch_order.hpp"
 #include "strata/comm/machine.hpp"
+#include "strata/comm/reducer.hpp"
 #include "strata/cuda/stream.hpp"
-#include "strata/store/feature_arrival.hpp"
 #include "strata/store/halo.hpp"
+#include "strata/store/machine_graph.hpp"
 #include "strata/tensor/chunk_tensor.hpp"
-#include "strata/util/thread_pool.hpp"
+#include "strata/util/threads.hpp"
 
 namespace strata::batches {
 

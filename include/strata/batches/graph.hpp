@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -10,15 +11,50 @@
 #include <vector>
 
 #include "strata/batches/fetcher.hpp"
-#include "strata/batches/runtime.hpp"
-#include "strata/graph/from_arrays.hpp"
+#include "strata/comm/machine.hpp"
+#include "strata/cuda/buffer.hpp"
+#include "strata/cuda/stream.hpp"
 #include "strata/graph/graph.hpp"
 #include "strata/graph/part_file.hpp"
+#include "strata/graph/read_graph.hpp"
 #include "strata/graph/source.hpp"
 #include "strata/sampling/neighbor_chooser.hpp"
 #include "strata/store/machine_graph.hpp"
+#include "strata/tensor/chunk_tensor.hpp"
+#include "strata/util/threads.hpp"
 
 namespace strata::batches {
+
+/// Where a program's ranks are, and what this one may use. An owner; graphs and loaders hold it. The world
+/// outlives it.
+class Runtime {
+ public:
+  /// Collective. Throws InputError, on all ranks alike, for devices that are not there.
+  Runtime(const comm::World& world, const comm::TopologyOptions& options);
+  Runtime(const Runtime&) = delete;
+  Runtime& operator=(const Runtime&) = delete;
+
+  const comm::Communicator& communicator() const { return world_.communicator(); }  ///< of all ranks
+  const comm::World& world() const { return world_; }
+  const comm::Topology& topology() const { return topology_; }
+  const comm::Machine& machine() const { return machine_; }
+  comm::Ranks ranks() const { return {&communicator(), &topology_, &machine_}; }
+  Device device() const { return machine_.device(); }
+  int cores() const { return cores_; }  ///< for this rank
+  /// Of stages that work at the same time; one caller at a time each.
+  ThreadPool& sample_pool() { return sample_pool_; }
+  ThreadPool& gather_pool() { return gather_pool_; }
+  ThreadPool& caller_pool() { return caller_pool_; }  ///< of the thread that calls graphs and loaders
+
+  void close();  ///< collective; after all graphs
+
+ private:
+  const comm::World& world_;
+  comm::Topology topology_;
+  comm::Machine machine_;
+  int cores_;
+  ThreadPool sample_pool_, gather_pool_, caller_pool_;
+};
 
 using graph::Split;
 
@@ -142,6 +178,61 @@ class Graph {
   std::vector<std::weak_ptr<GraphReader>> lone_readers_;
   std::map<Count, std::weak_ptr<GraphReader>> readers_;  // by number, which is the same on all ranks
   Count readers_made_ = 0;
+};
+
+class IdCheck;
+
+/// Rows that somebody has in host memory, one after the other.
+struct HostRows {
+  void* data = nullptr;
+  Count rows = 0;
+  std::size_t row_bytes = 0;
+  std::size_t element_bytes = 1;  ///< to which `data` and rows are aligned: 1, 2, 4 or 8
+  std::shared_ptr<const void> keep_alive;
+};
+
+/// Rows in host memory that a GPU reads and writes in place (zero copy; Min et al., "Large Graph
+/// Convolutional Network Training with GPU-Oriented Data Communication Architecture", VLDB 2021, whose
+/// unified tensors these are). An owner of the registration with CUDA; of the memory only as `keep_alive` is.
+/// Rows are bytes to it. On the cpu it gathers with threads.
+///
+/// For one caller at a time.
+class UnifiedTensor {
+ public:
+  /// Memory that CUDA cannot register (files mapped on some file systems) is gathered by threads of the CPU
+  /// and copied, with a warning. `settings` say how rows reach a GPU, and count for nothing without one.
+  /// Throws InputError for an element size that has no type, and for settings out of range.
+  UnifiedTensor(Device device, const HostRows& rows, const tensor::GatherSettings& settings = {});
+
+  struct Ids {
+    const void* data = nullptr;  ///< [count] on the device
+    Count count = 0;
+    bool wide = true;  ///< i64, else i32
+  };
+  /// out[i] = row ids[i]; out [count, row_bytes] on the device, aligned to elements. Asynchronous on a GPU
+  /// without `check`. With it, throws std::out_of_range naming the first id below 0 or beyond the last row,
+  /// and reads nothing that is not a row.
+  void gather(const Ids& ids, void* out, const cuda::Stream& stream, bool check = true);
+  /// row ids[i] = in[i], for distinct ids; as gather(). The host sees the rows after fence().
+  void scatter(const Ids& ids, const void* in, const cuda::Stream& stream, bool check = true);
+  void fence(const cuda::Stream& stream) const;  ///< waits for the stream
+
+  Count rows() const { return tensor_.spec().rows; }
+
+ private:
+  tensor::ChunkTensor wrap(const HostRows& rows);
+  template <typename Run>
+  void run(const Ids& ids, const cuda::Stream& stream, bool check, Run work);
+  void check(const Ids& ids, const cuda::Stream& stream) const;
+  bool reads_in_place() const { return tensor_device_ == device_; }
+  void gather_and_copy(const tensor::RowIds& rows, void* out, const cuda::Stream& stream);
+
+  Device device_, tensor_device_;
+  ThreadPool pool_;
+  tensor::ChunkTensor tensor_;
+  std::shared_ptr<IdCheck> id_check_;
+  std::mutex staging_mutex_;
+  cuda::Array<std::byte> staging_;  ///< pinned; of gathered rows that are copied to the GPU
 };
 
 }  // namespace strata::batches

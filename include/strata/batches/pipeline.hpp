@@ -3,17 +3,21 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "strata/batches/batch.hpp"
 #include "strata/batches/fetcher.hpp"
 #include "strata/batches/routes.hpp"
-#include "strata/comm/launch_order.hpp"
-#include "strata/comm/link.hpp"
-#include "strata/comm/ranks.hpp"
+#include "strata/comm/communicator.hpp"
+#include "strata/comm/device_exchange.hpp"
+#include "strata/comm/machine.hpp"
+#include "strata/comm/reducer.hpp"
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/sm_group.hpp"
 #include "strata/cuda/stream.hpp"
@@ -21,9 +25,244 @@
 #include "strata/store/machine_graph.hpp"
 #include "strata/tensor/chunk_tensor.hpp"
 #include "strata/util/random.hpp"
-#include "strata/util/thread_pool.hpp"
+#include "strata/util/threads.hpp"
+#include "strata/util/types.hpp"
 
 namespace strata::batches {
+
+/// How many batches are sampled, and gathered, at the same time beside the one that is trained.
+struct InFlight {
+  int sampled = 1, gathered = 1;
+
+  int batches() const { return sampled + gathered + 1; }
+  bool operator==(const InFlight&) const = default;
+};
+
+/// Seconds of a round trip between GPUs. A batch has too few shorter ones to be worth more than three in
+/// flight.
+inline constexpr double kSlowRound = 40e-6;
+
+/// Seconds of a batch in each stage, and of these the round trips between machines.
+struct StageTimes {
+  double sample = 0, gather = 0, train = 0;
+  double sample_latency = 0, gather_latency = 0;
+};
+
+/// So many that waiting for round trips does not slow down a step: a stage that takes S, of which L are round
+/// trips, works on ceil(S / busy) batches, where `busy` is the longest time of a stage without its round
+/// trips. The sum with the one that is trained is at most `most`, and 3 at least.
+///
+/// Sampling 5 ms, 4 of them round trips, gathering 2.5 ms, 2 of them round trips, training 2 ms: busy is 2
+/// ms, so 3 batches are sampled and 2 gathered at a time, 6 in flight. Without round trips 1 and 1 suffice
+/// whatever the times.
+InFlight in_flight_for(const StageTimes& times, int most);
+
+/// The times of GPUs whose stages exchange one after the other, so that a step of `step` seconds waits for
+/// the round trips of both. Training takes what is left of the step, an eighth of it at least, and either
+/// stage takes half of that beside its round trips.
+///
+/// A step of 2 ms, 1 of them round trips for a sample and 0.5 for rows: training takes 0.5 ms, sampling 1.25
+/// and gathering 0.75.
+StageTimes stages_in_a_chain(double step, double sample_latency, double gather_latency);
+
+/// The times of GPUs whose hosts take part in the exchange of ids, of rows or of both. Three quarters of a
+/// step count as their waiting, for GPUs and for each other, two parts of it for ids and one for rows.
+///
+/// Hosts that look at ids in a step of 4 ms: 3 of them wait, so training takes 1 ms and sampling 3.5, and 4
+/// batches are sampled at a time.
+StageTimes stages_with_hosts(double step, bool for_ids, bool for_rows);
+
+/// A number that was asked for, divided in proportion to two sampled per gathered batch. 5 gives 3 and 1.
+InFlight in_flight_of(int batches);
+
+/// Measures the seconds that a stream takes for the work between begin() and end(), batch after batch,
+/// including times in which it waits for other streams. Does nothing on the CPU.
+class StreamClock {
+ public:
+  StreamClock() = default;
+  explicit StreamClock(Device device) : used_(device.is_cuda()), begin_(device, used_), end_(device, used_) {}
+
+  void begin(const cuda::Stream& stream) {
+    take();
+    begin_.record(stream);
+  }
+  void end(const cuda::Stream& stream) {
+    end_.record(stream);
+    running_ = used_;
+  }
+  /// Seconds of the batches that ended since the last call. REQUIRES: end() was called for the last batch.
+  double take_seconds() {
+    take();
+    return std::exchange(seconds_, 0);
+  }
+  const cuda::Event& ended() const { return end_; }
+
+ private:
+  void take() {
+    constexpr double kMillisecond = 1e-3;
+    if (!std::exchange(running_, false)) return;
+    end_.synchronize();
+    seconds_ += end_.elapsed_ms(begin_) * kMillisecond;
+  }
+
+  bool used_ = false, running_ = false;
+  double seconds_ = 0;
+  cuda::Event begin_, end_;
+};
+
+/// What the stages of a rank did when, for ui.perfetto.dev or chrome://tracing. Thread safe but for write().
+///
+/// Times are the host's: on a GPU, a span of the sampling stage ends when the batch's sizes are known, one of
+/// the training stage when the host may go on, which is at most a step ahead of the GPU. The sum of gradients
+/// is as long as its stream took, and ends when the host learns of it. Messages that go from GPU to GPU have
+/// no spans of their own.
+class Trace final : public comm::ExchangeListener {
+ public:
+  /// Lanes of a rank, from top to bottom.
+  enum class Lane : std::uint8_t {
+    sample,
+    neighbor_exchange,
+    gather,
+    row_exchange,
+    train,
+    gradient_sum,
+    wait,
+    evaluate
+  };
+
+  /// Keeps so many spans, those of the first steps.
+  explicit Trace(std::size_t most_spans);
+  /// `step` is counted over the whole run; -1: none.
+  void add(Lane lane, Clock::time_point begin, Clock::time_point end, std::int64_t step = -1);
+  void exchanged(const Messages& messages) override;
+
+  /// Writes the spans of all ranks into one file of trace events (JSON; one process per rank, one thread per
+  /// timeline, microseconds since the first rank began). Warns where spans were left out. Collective; the
+  /// first rank writes, atomically. Throws IoError there.
+  void write(const std::filesystem::path& path, const comm::Communicator& world) const;
+
+ private:
+  struct Span {
+    Clock::time_point begin, end;
+    std::int64_t step;
+    Lane lane;
+    int hop = -1;
+  };
+  void keep(const Span& span);
+
+  std::size_t most_spans_;
+  std::mutex mutex_;
+  std::vector<Span> spans_;
+  Clock::time_point full_since_ = {};  // when the first span was left out
+  Clock::time_point start_;
+  std::chrono::system_clock::time_point wall_start_;  // what ranks on other hosts share
+};
+
+/// Adds a span from its making to its end; nothing with a null trace.
+class TraceSpan {
+ public:
+  TraceSpan(Trace* trace, Trace::Lane lane, std::int64_t step = -1)
+      : trace_(trace), lane_(lane), step_(step), begin_(Trace::Clock::now()) {}
+  ~TraceSpan() {
+    if (trace_ != nullptr) trace_->add(lane_, begin_, Trace::Clock::now(), step_);
+  }
+  TraceSpan(const TraceSpan&) = delete;
+  TraceSpan& operator=(const TraceSpan&) = delete;
+
+ private:
+  Trace* trace_;
+  Trace::Lane lane_;
+  std::int64_t step_;
+  Trace::Clock::time_point begin_;
+};
+
+/// Which seeds a rank trains on in a step. The machines decide only WHO trains a seed, never WHICH seeds a
+/// step has.
+///
+/// A bijection keyed by (seed, epoch) permutes the nodes, of which each is a seed once an epoch. Step s of an
+/// epoch is the slice [s * global_batch, (s + 1) * global_batch). A seed goes to the machine that owns it. A
+/// machine's seeds of the step are put in order of their parts, and of their clusters within them where there
+/// are any, and split evenly among its ranks, so that a rank samples few of them and its batch has fewer
+/// distinct nodes.
+///
+///     machine with parts {0..9}, {10..19}; its seeds 12 3 7 15 1 18, two ranks: 3 7 1 and 12 15 18
+///     the same with odd nodes in cluster 0 and even ones in cluster 1 of each part: 3 7 1 and 15 12 18
+///
+/// Or each rank has nodes of its own, and its seeds of step s are the slice [s * n, (s + 1) * n) of them,
+/// with n = global_batch / ranks. A rank whose nodes are used up gets steps without seeds until the last
+/// rank's are.
+class SeedSchedule {
+ public:
+  struct Options {
+    /// Global ids of all nodes of an epoch, ordered by original id so that steps do not depend on the parts.
+    /// Must outlive the schedule.
+    std::span<const NodeId> nodes;
+    bool shuffle = true;     ///< false: every epoch has this order
+    bool drop_last = false;  ///< an epoch has no last step of fewer seeds
+    /// Parallel to `nodes`: in which order this machine's seeds are dealt instead of that of their parts, as
+    /// store::MachineGraph::train_clusters(). Must outlive the schedule. Empty: none.
+    std::span<const std::int32_t> clusters = {};
+    std::span<const NodeId> machine_offsets;
+    /// Of this machine's parts, [parts + 1]: from its own machine offset to the next. Must outlive the
+    /// schedule. Empty: one part.
+    std::span<const NodeId> part_offsets = {};
+    int machine = 0, local_rank = 0, machine_ranks = 1;
+    Count global_batch = 0;
+    std::uint64_t seed = 0;
+    /// `nodes` are this rank's own, of this machine; these are the numbers that all ranks have. Empty:
+    /// `nodes` are all ranks'.
+    std::vector<Count> nodes_of_rank = {};
+  };
+  explicit SeedSchedule(const Options& options);
+
+  Count num_seeds() const { return num_seeds_; }  ///< of all ranks
+  Count steps_per_epoch() const { return steps_; }
+  /// Steps of an epoch of so many seeds.
+  static Count num_steps(Count num_seeds, Count global_batch) {
+    return (num_seeds + global_batch - 1) / global_batch;
+  }
+  /// Number of seeds of all ranks in steps [first, last) of an epoch.
+  Count num_global_seeds(Count first, Count last) const;
+  Count max_seeds() const;  ///< most seeds that one rank can get in a step
+
+  struct Step {
+    std::vector<NodeId> seeds;  ///< of this rank
+    std::vector<Count> places;  ///< where each of them is in Options::nodes
+    Count num_global = 0;       ///< of all ranks
+
+    void add(NodeId seed, std::size_t place) {
+      seeds.push_back(seed);
+      places.push_back(static_cast<Count>(place));
+    }
+  };
+  Step step(std::uint32_t epoch, Count step_in_epoch) const;
+
+ private:
+  /// The order of an epoch.
+  class Order;
+  /// A seed of this machine, and the part or cluster that it is in.
+  struct Seed {
+    NodeId node;
+    std::size_t place;
+    std::int32_t group;
+  };
+  std::vector<Seed> own_seeds(Count first, Count last, const Order& order) const;
+  struct Share {
+    Count begin, end;
+  };
+  Share share_of(Count count) const;
+  /// The seeds of a step among `nodes` nodes that are cut into slices of `batch`; none after the last.
+  Share slice(Count step, Count nodes, Count batch) const;
+  bool has_own_nodes() const { return !options_.nodes_of_rank.empty(); }
+  Count own_batch() const { return options_.global_batch / std::ssize(options_.nodes_of_rank); }
+  bool has_groups() const {
+    return options_.machine_ranks > 1 && (!options_.clusters.empty() || options_.part_offsets.size() > 2);
+  }
+
+  Options options_;
+  Count num_seeds_ = 0, steps_ = 0;
+  bool owns_all_ = false;  // this machine owns all nodes of an epoch
+};
 
 class Trace;
 

@@ -5,14 +5,13 @@
 #include <memory>
 #include <optional>
 
-#include "strata/comm/ranks.hpp"
+#include "strata/comm/machine.hpp"
 #include "strata/graph/graph.hpp"
 #include "strata/graph/part_file.hpp"
 #include "strata/graph/synthetic.hpp"
 #include "strata/sampling/sampler.hpp"
-#include "strata/store/load_options.hpp"
 #include "strata/store/machine_graph.hpp"
-#include "strata/util/thread_pool.hpp"
+#include "strata/util/threads.hpp"
 
 /// Graphs from where they are stored to where a run reads them: opened, looked at, planned for and placed.
 namespace strata::batches {

@@ -4,7 +4,7 @@
 
 #include "strata/comm/machine.hpp"
 #include "strata/sampling/sampler.hpp"
-#include "strata/util/enum_names.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::batches {
 

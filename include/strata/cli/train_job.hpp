@@ -8,8 +8,8 @@
 
 #include "strata/cli/options.hpp"
 #include "strata/comm/backend.hpp"
-#include "strata/train/result.hpp"
-#include "strata/util/log_level.hpp"
+#include "strata/train/trainer.hpp"
+#include "strata/util/log.hpp"
 
 namespace strata::cli {
 

@@ -108,4 +108,7 @@ struct ReadOptions {
   std::function<void(Count nodes)> on_nodes_known = {};
 };
 
+/// Name and version of the library that this process has loaded: "HDF5 1.10.8".
+std::string hdf5_version();
+
 }  // namespace strata::graph

@@ -1,9 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <cstdint>
 #include <filesystem>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "strata/graph/graph.hpp"
+#include "strata/graph/npy.hpp"
 #include "strata/graph/source.hpp"
+#include "strata/util/types.hpp"
 
 namespace strata::graph {
 
@@ -37,5 +45,95 @@ struct NodeFiles {
 /// out of range, splits that overlap, edge weights that are negative or not finite, names that are not UTF-8.
 /// Throws OutOfMemory, before work begins if that is known by then.
 Graph read_graph(const Source& source, const ReadOptions& options = {}, const NodeFiles& files = {});
+
+/// Names of tables of edges and nodes and of their columns. Empty: their usual names, see
+/// docs/data.md.
+struct TableNames {
+  std::string edges = "edges", nodes = "nodes";
+  std::string source = {}, target = {}, weight = {}, time = {};  ///< columns of the edges
+  std::string id = {}, label = {}, split = {};                   ///< columns of the nodes
+  std::vector<std::string> features = {};                        ///< the same
+};
+
+/// Files of a graph that strata-partition did not write, and how to read them.
+struct DatasetSource {
+  enum class Format { ogb, graphbolt, npy, edge_list, metis, matrix_market, igb, dgl_chunked, parquet };
+  /// The kind of ids in a list of edges: the nodes' numbers, other integers, or any text.
+  enum class Ids { number, sparse, string };
+
+  Format format = Format::ogb;
+  std::filesystem::path place;  ///< a folder or a file
+  std::string choice = {};      ///< name of the split (ogb) or the task (graphbolt); empty: the only one
+  std::optional<Count> weight_column = {};  ///< of the edge features (ogb) or of the list of edges
+  std::optional<Count> nodes = {};          ///< number of nodes, where the files do not have it
+  /// The file that `nodes` counts the rows of; empty: the user gave it. `spare_nodes` more may exist.
+  std::string nodes_from = {};
+  Count spare_nodes = 0;
+
+  // These are for a list of edges. Columns count from 0, or have names in `tables`.
+  std::optional<Count> source_column = {}, destination_column = {};
+  Ids ids = Ids::number;
+  std::string separator = {};  ///< " ": any run of blanks; empty: found in the first line
+  std::optional<Count> time_column = {};
+  /// Bounds of the time column; edges of another time are left out.
+  double since = -std::numeric_limits<double>::infinity(), until = std::numeric_limits<double>::infinity();
+  std::optional<bool> header = {};  ///< whether a line names the columns; none: found in the first line
+
+  Count classes = 19;          ///< igb: which of its two sets of labels, 19 or 2983
+  bool ignore_values = false;  ///< matrix_market: entries are edges without weights
+  TableNames tables = {};      ///< parquet, edge_list
+};
+
+/// The forms in which a user names the sources that read_graph() takes:
+/// "ogb:DIR[,split=NAME][,weight=COLUMN]".
+std::vector<std::string> dataset_forms();
+
+/// The sources that this folder or file may have been meant to be, such as "ogb:DIR"; empty if it does not
+/// look like a dataset.
+std::string dataset_hint(const std::filesystem::path& path);
+
+/// The state of an input's files at one moment, for noticing changes while it is read: which ones,
+/// how large and how old, also behind links.
+class InputStamp {
+ public:
+  /// Looks at the files that the input's format names, at `files`, and at a file that says which part each
+  /// node is in. Whatever else lies in the input's folder may change, such as a log. Generated graphs have no
+  /// files of their own.
+  explicit InputStamp(const Source& source, const NodeFiles& files = {},
+                      const std::filesystem::path& parts_file = {});
+
+  /// Throws InputError naming a file that changed or went since. Calls refuse_truncated_inputs().
+  void require_unchanged() const;
+
+ private:
+  struct Stamp {
+    std::uintmax_t device = 0, file = 0;  ///< where links lead, and what a file of the same name replaced
+    std::int64_t bytes = 0, seconds = 0, nanoseconds = 0;
+    bool operator==(const Stamp&) const = default;
+  };
+  static std::optional<Stamp> look(const std::filesystem::path& file);  ///< nothing if there is none
+  void add(const std::filesystem::path& file);
+
+  std::map<std::filesystem::path, Stamp> stamps_;
+};
+
+/// Throws InputError once if an array of an input got shorter since it was mapped, which then reads as zeros.
+void refuse_truncated_inputs();
+
+/// A graph as arrays in host memory, by the names of npy: folders (docs/data.md). An array without data is
+/// absent; `origin` names it in messages.
+struct GraphArrays {
+  std::string name = "arrays";
+  NpyArray edge_index;   ///< (2, E) integers: sources, then destinations
+  NpyArray edge_weight;  ///< (E,)
+  NpyArray x;  ///< (N, columns); f32 and f16 in C order stay where they are, and `keep_alive` is held
+  NpyArray y;  ///< (N,) classes, or (N, classes) of 0 and 1
+  NpyArray train, valid, test;     ///< ids, or masks (N,) of bool
+  std::optional<Count> num_nodes;  ///< unset: the rows of `x` or `y`, or the largest id + 1
+};
+
+/// Puts the graph together as read_graph() does a npy: folder, with the same checks. Edge e of `edge_index`
+/// has the id e. Throws InputError and OutOfMemory.
+Graph graph_from_arrays(const GraphArrays& arrays, const ReadOptions& options);
 
 }  // namespace strata::graph

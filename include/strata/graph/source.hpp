@@ -7,7 +7,6 @@
 #include <string_view>
 #include <variant>
 
-#include "strata/graph/planted.hpp"
 #include "strata/graph/synthetic.hpp"
 
 namespace strata::graph {

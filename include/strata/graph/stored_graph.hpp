@@ -9,7 +9,7 @@
 #include "strata/graph/read_graph.hpp"
 #include "strata/graph/source.hpp"
 #include "strata/util/scratch.hpp"
-#include "strata/util/thread_pool.hpp"
+#include "strata/util/threads.hpp"
 
 namespace strata::graph {
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "strata/nn/model_kind.hpp"
+#include "strata/nn/kinds.hpp"
 #include "strata/sampling/block.hpp"
 #include "strata/util/random.hpp"
 #include "strata/util/types.hpp"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "strata/nn/optimizer_kind.hpp"
+#include "strata/nn/kinds.hpp"
 #include "strata/util/types.hpp"
 
 namespace strata::nn {

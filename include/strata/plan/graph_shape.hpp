@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "strata/tensor/placement.hpp"
-#include "strata/util/enum_names.hpp"
+#include "strata/util/text.hpp"
 #include "strata/util/types.hpp"
 
 namespace strata::graph {

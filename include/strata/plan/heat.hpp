@@ -1,19 +1,63 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <algorithm>
+#include <array>
 #include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "strata/plan/planner.hpp"
-#include "strata/util/shares.hpp"
-#include "strata/util/thread_pool.hpp"
+#include "strata/plan/halo_plan.hpp"
+#include "strata/plan/placement.hpp"
+#include "strata/util/ranges.hpp"
+#include "strata/util/threads.hpp"
 #include "strata/util/types.hpp"
 
-/// How hot the rows of a machine's parts are: expected from occurrences, or from counted accesses.
 namespace strata::plan {
+
+/// How many bytes there are of what saves how much per byte, with 16 levels per octave. Sums of integers, so
+/// that they do not depend on who adds what when.
+class DensityLevels {
+ public:
+  static constexpr int kLevels = 1 << 12;
+  /// The exponent of the density and four bits of its fraction.
+  static int of(double saved_per_byte) {
+    return static_cast<int>(std::bit_cast<std::uint32_t>(static_cast<float>(saved_per_byte)) >> kDroppedBits);
+  }
+  /// The middle of a level; the lowest one has what saves nothing.
+  static double middle(int level) {
+    if (level == 0) return 0;
+    return std::bit_cast<float>(static_cast<std::uint32_t>(level) << kDroppedBits | 1U << (kDroppedBits - 1));
+  }
+
+  void add(int level, std::int64_t bytes) {
+    ++sums_[at(2 * level)];
+    sums_[at(2 * level + 1)] += bytes;
+  }
+  std::span<std::int64_t> sums() { return sums_; }  ///< see RankShare
+
+  Count total_count() const;
+  /// One per level that has anything.
+  std::vector<KeepGroup> groups() const;
+
+  /// The best that take `bytes`: all of `level` and higher ones, and of the next lower one `rest` bytes.
+  struct Cut {
+    int level = kLevels;
+    std::int64_t rest = 0;
+  };
+  Cut cut(std::int64_t bytes) const;
+
+ private:
+  static constexpr int kDroppedBits = 19;
+  Count count_of(int level) const { return sums_[at(2 * level)]; }
+  std::int64_t bytes_of(int level) const { return sums_[at(2 * level + 1)]; }
+
+  std::vector<std::int64_t> sums_ = std::vector<std::int64_t>(2 * kLevels);  // counts and bytes by level
+};
+
+// How hot the rows of a machine's parts are: expected from occurrences, or from counted accesses.
 
 /// The batches of a run, as far as the placement must know them.
 struct BatchShape {
@@ -164,5 +208,86 @@ struct CountedReads {
 /// Of a batch, on average. Reads of the first `own_segments` count `own_factor` times.
 BatchAccesses mean_accesses(const BucketMap& map, const CountedReads& counted, std::size_t own_segments = 0,
                             double own_factor = 1);
+
+/// How hot other machines' nodes are. Pure functions.
+///
+/// Two things tell it: how often a node occurs in this machine's lists, which is known of every node, and how
+/// often presampled batches met it, which is what batches do, but of few batches. The first gives an
+/// expectation, the second corrects it (HaloHeat).
+
+/// Nodes that occur equally often. The last class has all that occur more often than the others.
+inline constexpr std::size_t kHeatClasses = 1 << 12;
+constexpr std::size_t heat_class(std::uint32_t occurrences) {
+  return occurrences < kHeatClasses ? occurrences : kHeatClasses - 1;
+}
+
+/// Sums over the nodes of a class, of how often presampled batches read their rows and visited their lists.
+struct HeatClass {
+  std::int64_t nodes = 0;
+  std::int64_t rows = 0, squared_rows = 0;
+  std::int64_t visits = 0, squared_visits = 0;
+
+  void add(std::uint32_t node_rows, std::uint32_t node_visits) {
+    const auto r = static_cast<std::int64_t>(node_rows), v = static_cast<std::int64_t>(node_visits);
+    ++nodes;
+    rows += r, squared_rows += r * r;
+    visits += v, squared_visits += v * v;
+  }
+};
+
+/// What one batch of a rank reads of other machines' nodes.
+struct HaloReads {
+  double rows = 0;
+  std::vector<double> visits;  ///< by hop: lists
+  Count batches = 0;           ///< of all ranks of the machine, in which this was counted; 0: it is expected
+
+  double all_visits() const;
+};
+
+/// What the structure lets expect: draws of neighbors that fall on other machines' nodes in proportion to
+/// their entries in this machine's lists, each time on a node that was not drawn yet.
+struct HaloStructure {
+  Count own_nodes = 0, other_nodes = 0;
+  double mean_degree = 0;
+  double remote_share = 0;  ///< of the entries
+};
+HaloReads expect_reads(const HaloStructure& structure, const BatchShape& batch);
+
+/// How often a batch of a rank is expected to read a node's row, and to visit its list.
+///
+/// A class of nodes that occur w times is read with the probability p = 1 - exp(-D w), where D is such that
+/// these add up to the reads of a batch; a list is visited as often as the sum of this over the hops. Of B
+/// presampled batches that met a node c times, a gamma distribution of mean p and shape a then expects
+/// p (a + c) / (a + B p). The counts themselves say how far the structure can be trusted: a is the shape for
+/// which they spread as they do. Where any node's count is what p says, a is infinite and p stays; where
+/// training nodes are in one corner of a graph, a is near 0 and the counts decide.
+class HaloHeat {
+ public:
+  /// `classes` [kHeatClasses]
+  HaloHeat(std::span<const HeatClass> classes, HaloReads reads);
+
+  double rows(std::size_t heat_class, std::uint32_t counted) const { return rows_.of(heat_class, counted); }
+  double visits(std::size_t heat_class, std::uint32_t counted) const {
+    return visits_.of(heat_class, counted);
+  }
+  const HaloReads& reads() const { return reads_; }
+  /// Picks of a visit to a list of this degree, on average over the hops.
+  double picks(Count degree, std::span<const int> fanouts) const;
+
+ private:
+  struct Posterior {
+    std::vector<double> expected;  // by class
+    double shape = 0;              // a; 0: the counts tell nothing
+    double batches = 0;
+    bool infinite = true;
+
+    double of(std::size_t heat_class, std::uint32_t counted) const;
+    void trust(std::span<const HeatClass> classes, std::int64_t HeatClass::*sum,
+               std::int64_t HeatClass::*squared, Count num_batches);
+  };
+
+  HaloReads reads_;
+  Posterior rows_, visits_;
+};
 
 }  // namespace strata::plan

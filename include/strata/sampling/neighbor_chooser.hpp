@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
+#include "strata/cuda/stream.hpp"
+#include "strata/store/graph_view.hpp"
 #include "strata/util/random.hpp"
 #include "strata/util/types.hpp"
 
@@ -41,6 +45,81 @@ class NeighborChooser {
   /// Fills `out`, which may still hold the neighbors of an earlier hop. Called by one thread at a time. An
   /// exception ends the run.
   virtual void choose(const PickQuery& query, ChosenNeighbors& out) = 0;
+};
+
+/// Nodes in device memory; the host need not know how many. A node may occur several times, as in PickQuery.
+struct DeviceFrontier {
+  const NodeId* nodes = nullptr;
+  const Count* count = nullptr;  ///< on the device
+  Count bound = 0;               ///< at least the count
+};
+
+struct DeviceQuery {
+  DeviceFrontier frontier;
+  int fanout = 0;
+  const BatchKey* key = nullptr;  ///< on the device, so that one recorded graph serves all batches
+  std::uint32_t hop = 0;
+};
+
+/// The range of a node's in-neighbors, and the key of its random choice (set only if there is one to make).
+struct DeviceRange {
+  Count begin = 0, degree = 0;
+  std::uint64_t key = 0;
+};
+
+/// Room for the picks: packed (`offsets`), or `fanout` entries per node (`counts`).
+template <typename Id>
+struct DevicePickOutput {
+  Id* neighbors = nullptr;
+  EdgeId* edge_ids = nullptr;  ///< null: not wanted
+  Count edge_bound = 0;        ///< at least the number of picks
+
+  /// [bound + 1]: the picks of node i begin at offsets[i]; null: use `counts`
+  const Count* offsets = nullptr;
+
+  /// Used if `offsets` is null: [bound] numbers of picks. The picks of node i begin at i * fanout, and the
+  /// rest of its room is left as it is. Entries from the number of nodes on are set to 0.
+  std::int32_t* counts = nullptr;
+  Count* num_edges = nullptr;    ///< the number of all picks is added to it
+  std::uint32_t* met = nullptr;  ///< bit v is set where v was chosen; null: not wanted
+};
+
+/// Decides on a GPU which neighbors a node gets. Calls are asynchronous on `stream`; they neither allocate
+/// nor synchronise once the largest query was seen. They are recorded into CUDA graphs: everything that
+/// differs between batches is read from device memory, and the host computes only with the query's bounds.
+///
+/// A choice may depend on the key, the hop and original ids, never on the asking rank or time. Nodes of other
+/// machines (GraphView::owns) get no picks here. `Id` is the type of the global ids that are written as
+/// neighbors.
+template <typename Id>
+class DevicePickChooser {
+ public:
+  virtual ~DevicePickChooser() = default;
+  /// Whether choose() can fill fixed-stride lists, without measure().
+  virtual bool fills_strided(int fanout) const = 0;
+  /// Whether a node never gets more picks than the fanout. If it may, a batch can have more picks than the
+  /// sampler has room for, and choose() leaves out those beyond edge_bound.
+  virtual bool bounded_by_fanout() const { return true; }
+  /// counts [bound + 1] = the number of picks of each node, and 0 from the number of nodes on. plan [bound].
+  virtual void measure(const DeviceQuery& query, DeviceRange* plan, Count* counts,
+                       const cuda::Stream& stream) = 0;
+  /// Writes the picks. `plan` is as measure() left it; null with fixed-stride lists.
+  virtual void choose(const DeviceQuery& query, const DeviceRange* plan, const DevicePickOutput<Id>& out,
+                      const cuda::Stream& stream) = 0;
+};
+
+/// Makes a user's chooser for a view: `narrow` for ids of 32 bits, `wide` for graphs whose ids need 64.
+struct DeviceChooserMaker {
+  std::function<std::unique_ptr<DevicePickChooser<std::int32_t>>(const store::GraphView&)> narrow;
+  std::function<std::unique_ptr<DevicePickChooser<std::int64_t>>(const store::GraphView&)> wide;
+
+  template <typename Id>
+  const auto& of() const {
+    if constexpr (sizeof(Id) == sizeof(std::int32_t))
+      return narrow;
+    else
+      return wide;
+  }
 };
 
 }  // namespace strata::sampling

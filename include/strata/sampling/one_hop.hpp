@@ -9,7 +9,7 @@
 
 #include "strata/cuda/stream.hpp"
 #include "strata/util/random.hpp"
-#include "strata/util/thread_pool.hpp"
+#include "strata/util/threads.hpp"
 #include "strata/util/types.hpp"
 
 /// One hop of neighbor sampling from arrays that lie anywhere: no graph of Strata's, no blocks.

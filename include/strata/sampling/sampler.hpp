@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "strata/comm/device_exchange.hpp"
-#include "strata/comm/exchange_listener.hpp"
-#include "strata/comm/launch_order.hpp"
 #include "strata/comm/machine.hpp"
+#include "strata/comm/reducer.hpp"
 #include "strata/cuda/stream.hpp"
 #include "strata/sampling/block.hpp"
-#include "strata/sampling/device_pick_chooser.hpp"
 #include "strata/sampling/neighbor_chooser.hpp"
 #include "strata/store/graph_view.hpp"
-#include "strata/store/halo_lists.hpp"
-#include "strata/util/enum_names.hpp"
+#include "strata/store/halo.hpp"
 #include "strata/util/random.hpp"
-#include "strata/util/thread_pool.hpp"
+#include "strata/util/text.hpp"
+#include "strata/util/threads.hpp"
+#include "strata/util/types.hpp"
 
 namespace strata::sampling {
 
@@ -196,3 +196,11 @@ inline constexpr auto enum_names<sampling::Method> =
                                                {sampling::Method::labor, "labor"}});
 
 }  // namespace strata
+
+namespace strata::sampling {
+
+/// Appends the positions that a uniform sampler takes of a list of `degree` neighbors, `fanout` of them.
+/// `key` is that of the node's choice (node_key). REQUIRES: 0 <= fanout < degree.
+void append_uniform_picks(Count degree, int fanout, std::uint64_t key, std::vector<Count>& positions);
+
+}  // namespace strata::sampling

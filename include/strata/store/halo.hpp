@@ -4,6 +4,9 @@
 #include <span>
 #include <vector>
 
+#include "strata/comm/machine.hpp"
+#include "strata/cuda/buffer.hpp"
+#include "strata/store/graph_view.hpp"
 #include "strata/util/random.hpp"
 #include "strata/util/types.hpp"
 
@@ -52,6 +55,65 @@ class NodeIndex {
   std::vector<std::uint32_t> first_;
   std::vector<NodeId> nodes_;
   std::vector<std::int32_t> positions_;
+};
+
+/// Neighbor lists of some nodes of other machines, in host memory. `index` gives a node's position s; its
+/// list is the one that `view` has for node view.first_node + s. A view, except for the index.
+struct HaloLists {
+  NodeIndex index;
+  GraphView view;
+};
+
+/// A NodeIndex in the memory of a device. An owner.
+class DeviceNodeIndex {
+ public:
+  /// Waits until the copy is complete. Null, or an index without nodes: view() finds none.
+  DeviceNodeIndex(const NodeIndex* index, Device device);
+
+  const NodeIndexView& view() const { return view_; }
+
+ private:
+  cuda::Array<std::uint32_t> first_;
+  cuda::Array<NodeId> nodes_;
+  cuda::Array<std::int32_t> positions_;
+  NodeIndexView view_;
+};
+
+/// Which rank of each machine serves this rank's requests for the machine's nodes.
+struct Servers {
+  std::span<const NodeId> machine_offsets;  ///< [machines + 1]
+  int machine = 0;                          ///< this rank's own
+  std::vector<int> rank_of_machine;         ///< world rank, rail-aligned
+  int num_ranks = 0;                        ///< of the world
+  const NodeIndex* halo = nullptr;          ///< other machines' nodes that this machine keeps a copy of
+
+  static Servers of(const comm::Topology& topology, std::span<const NodeId> machine_offsets, int world_rank);
+  NodeId end_of_machine() const { return machine_offsets[static_cast<std::size_t>(machine) + 1]; }
+};
+
+/// Divides nodes by who has them, on the host: this machine, its halo, or a rank of another machine. GPUs do
+/// it by comm::IdSegments.
+///
+/// Machines {0..9}, {10..19}; ids {12, 3, -1, 15, 11} on machine 0, whose halo keeps node 15 at position 2:
+/// asked() is {0, 4}, both of the rank that serves machine 1, and kept() is {{3, 2}}.
+class OwnerSplit {
+ public:
+  /// -1 names no node. Throws Error for what is neither -1 nor a node.
+  void run(std::span<const NodeId> nodes, const Servers& servers);
+
+  /// Indices of the nodes to ask other ranks for, by rank, and of each rank in the order given.
+  std::span<const std::int32_t> asked() const { return asked_; }
+  std::span<const Count> counts() const { return counts_; }  ///< [ranks] of asked()
+  struct Kept {
+    std::int32_t index = 0;  ///< of the node
+    Count position = 0;      ///< in the halo
+  };
+  std::span<const Kept> kept() const { return kept_; }
+
+ private:
+  std::vector<std::int32_t> rank_of_node_, asked_;
+  std::vector<Count> counts_, next_;
+  std::vector<Kept> kept_;
 };
 
 }  // namespace strata::store

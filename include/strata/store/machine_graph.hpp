@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -9,18 +10,91 @@
 #include <vector>
 
 #include "strata/comm/machine.hpp"
+#include "strata/cuda/stream.hpp"
 #include "strata/graph/graph.hpp"
 #include "strata/graph/part_file.hpp"
 #include "strata/graph/synthetic.hpp"
 #include "strata/plan/graph_placement.hpp"
-#include "strata/store/feature_arrival.hpp"
+#include "strata/plan/graph_shape.hpp"
+#include "strata/plan/halo_plan.hpp"
+#include "strata/plan/heat.hpp"
+#include "strata/plan/placement.hpp"
 #include "strata/store/graph_view.hpp"
-#include "strata/store/halo_lists.hpp"
-#include "strata/store/load_options.hpp"
+#include "strata/store/halo.hpp"
 #include "strata/tensor/chunk_tensor.hpp"
-#include "strata/util/thread_pool.hpp"
+#include "strata/tensor/placement.hpp"
+#include "strata/util/threads.hpp"
+#include "strata/util/types.hpp"
 
 namespace strata::store {
+
+/// What is loaded of a graph, and what a plan may spend on it.
+struct LoadOptions {
+  bool edge_ids = false;
+  bool edge_weights = false;  ///< InputError if the graph has none
+  /// Lists have the edges among training nodes only, as inductive training reads them; all edges are in
+  /// MachineGraph::whole_view(). Not with `edge_ids`. No lists of other machines' nodes are kept.
+  bool train_edges_only = false;
+  bool in_degrees = false;
+  bool degrees_of_loops = true;       ///< whether `in_degrees` count self-loops
+  std::int64_t gpu_budget_bytes = 0;  ///< per GPU, for structure and features together; ignored on the cpu
+  /// Bytes of the budget to leave free for each input row of a batch. The number of input rows is estimated
+  /// from the structure.
+  std::int64_t bytes_per_input_row = 0;
+  bool row_normalize = false;  ///< while loading, scale each feature row so that its absolute values sum to 1
+  plan::FeatureFormat feature_format = plan::FeatureFormat::stored;
+  plan::PlacementRequest placement = {};
+  plan::BatchShape batch = {};
+  tensor::HostPath host_path = tensor::HostPath::automatic;  ///< how GPUs read feature rows in host memory
+  int host_threads = 0;                                      ///< for `host_path`; see GatherSettings::threads
+  bool verify_parts = true;  ///< refuse part files that changed since they were built
+  plan::Replication replication = plan::Replication::off;
+  /// Host memory per machine for what it keeps of other machines' nodes: those feature rows and neighbor
+  /// lists (unless the structure is replicated) that save most of the exchange per byte. Or plan::kAutomatic.
+  std::int64_t halo_bytes = 0;
+  /// Rows of them are rounded as batches::RowExchangeContext::in_bf16 rounds those that travel, so that
+  /// numbers do not depend on what is kept. Compressed rows never are.
+  bool halo_rows_in_bf16 = false;
+  /// OpenGraph::place() returns when the hottest feature rows are in place; MachineGraph::arrival() reads the
+  /// others.
+  bool late_features = false;
+};
+
+/// Feature rows that are read from the part files while batches are already made. An owner of the threads
+/// that read them.
+///
+/// Every rank of a machine reads a share of the rows in the background, in the order of their heat. Whoever
+/// needs a row that is not there yet reads it at once, and waits for nothing else.
+class FeatureArrival {
+ public:
+  struct State;
+  explicit FeatureArrival(std::unique_ptr<State> state);
+  ~FeatureArrival();  ///< stops reading
+  FeatureArrival(const FeatureArrival&) = delete;
+  FeatureArrival& operator=(const FeatureArrival&) = delete;
+
+  /// Returns when the rows of these ids are in place, so that a gather on `stream` may read them. While rows
+  /// are missing it waits for the stream, on which the ids lie; afterwards it costs nothing.
+  ///
+  /// Rethrows what the background met: InputError for rows that are damaged or not finite, IoError. Thread
+  /// safe; not collective.
+  void require(const tensor::RowIds& ids, const cuda::Stream& stream);
+
+  /// Returns when this rank's share of the rows is in place; rethrows what the background met. When it has
+  /// returned on all ranks, all rows are there. For one thread, while none calls require().
+  void finish();
+
+  struct Report {
+    Count late_rows = 0;            ///< of this machine, not in place at the start
+    Count required_rows = 0;        ///< of those, that batches of this rank read themselves
+    double required_seconds = 0;    ///< that this rank's batches waited for missing rows
+    double background_seconds = 0;  ///< from the start until this rank's share was in place; 0: not yet
+  };
+  Report report() const;
+
+ private:
+  std::unique_ptr<State> state_;
+};
 
 struct GraphState;
 

@@ -7,11 +7,10 @@
 #include <span>
 #include <vector>
 
-#include "strata/comm/ranks.hpp"
+#include "strata/comm/machine.hpp"
 #include "strata/plan/graph_placement.hpp"
 #include "strata/plan/graph_shape.hpp"
 #include "strata/store/graph_view.hpp"
-#include "strata/store/load_options.hpp"
 #include "strata/store/machine_graph.hpp"
 #include "strata/tensor/host_array.hpp"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
@@ -9,11 +10,77 @@
 #include "strata/comm/machine.hpp"
 #include "strata/cuda/stream.hpp"
 #include "strata/tensor/placement.hpp"
-#include "strata/tensor/rows.hpp"
-#include "strata/util/thread_pool.hpp"
+#include "strata/util/threads.hpp"
 #include "strata/util/types.hpp"
 
+/// What the operations of a ChunkTensor read and write. All of these types are views.
 namespace strata::tensor {
+
+/// Ids of rows, on the device of the operation's stream.
+///
+/// The id `first + r` names row r. -1 names no row: a gather writes zeros for it, and a scatter skips it. An
+/// id out of range is treated like -1, unless ChunkTensor::check_ids() makes it an error.
+struct RowIds {
+  const void* data = nullptr;  ///< [size] i64, or i32 where `wide` is false
+  Count size = 0;              ///< upper bound of the number of ids
+  NodeId first = 0;            ///< lets global ids address a machine's rows
+  bool wide = true;
+  /// Whether the ids ascend, or are a few ascending runs one after the other. This spares the host stratum a
+  /// sort and never changes the result.
+  bool sorted = false;
+  /// How many of the ids count, on the device, too; null: all. The output rows beyond them stay untouched.
+  const Count* count = nullptr;
+};
+
+/// Where gathered rows go: row i begins at element i * pitch.
+struct RowsOut {
+  void* data = nullptr;  ///< on the device of the stream, aligned to its elements
+  DType dtype = DType::f32;
+  Count pitch = 0;  ///< in elements; 0: those of a row
+};
+
+/// Where scattered rows come from, in the tensor's type.
+struct RowsIn {
+  const void* data = nullptr;  ///< on the device of the stream
+  Count pitch = 0;             ///< in elements; 0: the tensor's columns
+};
+
+/// Rows in a tensor's code, and the output rows where they belong.
+struct CodedRows {
+  const void* rows = nullptr;  ///< [count, row_bytes], aligned to 4; readable by the stream's device
+  const std::int32_t* positions = nullptr;  ///< [count], readable by it, too; -1: none
+  Count count = 0;
+};
+
+/// Types that a gather can write for rows of `stored`: the same, f32 for all, bf16 (rounded to nearest even)
+/// for f32 and f16.
+constexpr bool can_gather(DType stored, DType out) {
+  return stored == out || out == DType::f32 ||
+         (out == DType::bf16 && (stored == DType::f32 || stored == DType::f16));
+}
+
+/// The distinct GPUs of a machine. The GPUs that its ranks drive come first, in order of the lowest rank that
+/// drives each; GPUs that no rank drives follow if they were asked for.
+struct GpuMap {
+  struct Gpu {
+    int owner;  ///< the rank that allocates on it
+    int index;  ///< its CUDA ordinal in the owner's process
+  };
+  std::vector<Gpu> gpus;
+  int mine = -1;  ///< index in `gpus` of this rank's GPU; -1: none
+
+  int size() const { return static_cast<int>(gpus.size()); }
+};
+
+/// The GPUs of a machine; none if one of its ranks computes on the cpu. Collective over the machine.
+/// `with_idle` adds the GPUs that a rank sees and no rank drives; the lowest rank that sees one owns it. Ask
+/// for them only on a machine that has its host for itself, because ranks of another machine may drive them.
+GpuMap gpus_of(const comm::Machine& machine, bool with_idle = false);
+
+/// Bytes that a rank may place on its GPU. The ranks that drive one GPU divide its `budget` bytes. The result
+/// is the least of the machine, so that its ranks plan alike; it is 0 if one of them computes on the cpu.
+/// Collective over the machine.
+std::int64_t gpu_budget(const comm::Machine& machine, std::int64_t budget);
 
 /// Rows that lie one after the other in one memory; a view.
 struct StratumView {

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "strata/util/enum_names.hpp"
 #include "strata/util/row_code.hpp"
+#include "strata/util/text.hpp"
 #include "strata/util/types.hpp"
 
 /// What a tensor is, and where its rows lie: values that need neither ranks nor devices.

@@ -5,10 +5,9 @@
 
 #include "strata/comm/communicator.hpp"
 #include "strata/train/config.hpp"
-#include "strata/train/scores.hpp"
-#include "strata/train/stop_listener.hpp"
+#include "strata/train/task.hpp"
 #include "strata/train/trainer.hpp"
-#include "strata/util/enum_names.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::train {
 

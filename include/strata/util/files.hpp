@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -43,5 +46,40 @@ void sync_to_disk(const std::filesystem::path& path);
 
 /// Free bytes of a folder's disk; the largest number if its file system counts no blocks, as /proc does.
 std::int64_t free_disk_bytes(const std::filesystem::path& folder);
+
+/// XXH3 (64 bits) of a stream of bytes.
+class Hasher {
+ public:
+  Hasher();
+  ~Hasher();
+  Hasher(Hasher&&) noexcept;
+  Hasher& operator=(Hasher&&) noexcept;
+  void update(const void* data, std::size_t bytes);
+  std::uint64_t digest() const;
+  void reset();  ///< begins a new stream
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+std::uint64_t hash_bytes(const void* data, std::size_t bytes);
+std::string hex64(std::uint64_t value);  ///< 16 lower-case digits
+
+/// The compression of a file that begins with these bytes, 263 or all of them: "gzip", "zstd", "xz", "bzip2",
+/// "zip", "lz4", "7z", "compress" or "tar". Empty if it is none of these.
+std::string_view compression_of(std::string_view first_bytes);
+
+/// Throws InputError with the command that unpacks such a file, if these bytes are the beginning of one.
+void refuse_compressed(std::string_view first_bytes, const std::string& origin);
+/// The same of a file, if it can be read.
+void refuse_compressed(const std::filesystem::path& path);
+
+/// A path that begins with "~/", or is "~", with the folder that HOME names instead of "~"; any other text as
+/// it is. Shells do so only where a word begins with it.
+std::string expand_home(std::string path);
+
+/// The same of a word of a command line: the whole, or what follows its first "=", as in "--output=~/parts".
+std::string expand_home_in_word(std::string word);
 
 }  // namespace strata

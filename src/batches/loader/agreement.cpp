@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "strata/util/error.hpp"
-#include "strata/util/hash.hpp"
+#include "strata/util/files.hpp"
 
 namespace strata::batches {
 namespace {

@@ -3,9 +3,8 @@
 #include <cstdint>
 
 #include "loader/array_copies.hpp"
-#include "strata/cuda/check.cuh"
 #include "strata/cuda/device.hpp"
-#include "strata/cuda/launch.cuh"
+#include "strata/cuda/kernels.cuh"
 
 namespace strata::batches {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "loader/expand.hpp"
-#include "strata/cuda/copy.hpp"
+#include "strata/cuda/buffer.hpp"
 
 namespace strata::batches {
 

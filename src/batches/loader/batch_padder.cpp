@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/batches/batch_padder.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 #include <utility>
 
 #include "loader/padding_rules.hpp"
+#include "strata/batches/batch.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::batches {

@@ -5,7 +5,7 @@
 #include <array>
 #include <cstddef>
 
-#include "strata/cuda/copy.hpp"
+#include "strata/cuda/buffer.hpp"
 
 namespace strata::batches {
 namespace {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "loader/expand.hpp"
-#include "strata/cuda/check.cuh"
-#include "strata/cuda/copy.hpp"
-#include "strata/cuda/launch.cuh"
+#include "strata/cuda/buffer.hpp"
+#include "strata/cuda/kernels.cuh"
 
 namespace strata::batches {
 namespace {

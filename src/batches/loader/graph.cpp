@@ -11,7 +11,7 @@
 #include "loader/agreement.hpp"
 #include "loader/expand.hpp"
 #include "strata/batches/placed_graph.hpp"
-#include "strata/comm/resources.hpp"
+#include "strata/comm/machine.hpp"
 #include "strata/graph/read_graph.hpp"
 #include "strata/util/error.hpp"
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/batches/neighbor_sampler.hpp"
-
 #include <algorithm>
 #include <mutex>
 #include <utility>
 
 #include "loader/batch_copier.hpp"
+#include "strata/batches/node_loader.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/util/error.hpp"
 

@@ -2,9 +2,8 @@
 #include <algorithm>
 
 #include "loader/padding_rules.hpp"
-#include "strata/cuda/check.cuh"
 #include "strata/cuda/device.hpp"
-#include "strata/cuda/launch.cuh"
+#include "strata/cuda/kernels.cuh"
 
 namespace strata::batches {
 namespace {

@@ -2,10 +2,10 @@
 #pragma once
 #include <cstdint>
 
-#include "strata/batches/batch_padder.hpp"
+#include "strata/batches/batch.hpp"
 #include "strata/cuda/stream.hpp"
 #include "strata/util/random.hpp"
-#include "strata/util/thread_pool.hpp"
+#include "strata/util/threads.hpp"
 #include "strata/util/types.hpp"
 
 /// Which element of a batch, or which padding, each element of a padded array is.

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/batches/runtime.hpp"
-
 #include "loader/solo.hpp"
+#include "strata/batches/graph.hpp"
 #include "strata/comm/backend.hpp"
-#include "strata/comm/resources.hpp"
+#include "strata/comm/machine.hpp"
 
 namespace strata::batches {
 namespace {

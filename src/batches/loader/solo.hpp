@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "strata/batches/runtime.hpp"
+#include "strata/batches/graph.hpp"
 
 namespace strata::batches {
 

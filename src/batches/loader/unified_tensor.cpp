@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/batches/unified_tensor.hpp"
-
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
@@ -8,8 +6,8 @@
 #include <vector>
 
 #include "loader/expand.hpp"
+#include "strata/batches/graph.hpp"
 #include "strata/cuda/buffer.hpp"
-#include "strata/cuda/copy.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/util/error.hpp"
 

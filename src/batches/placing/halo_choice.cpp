@@ -13,12 +13,11 @@
 #include <utility>
 
 #include "placing/plan_placement.hpp"
-#include "strata/comm/resources.hpp"
-#include "strata/plan/density_levels.hpp"
-#include "strata/plan/halo_heat.hpp"
-#include "strata/util/format.hpp"
+#include "strata/comm/machine.hpp"
+#include "strata/plan/heat.hpp"
 #include "strata/util/log.hpp"
-#include "strata/util/shares.hpp"
+#include "strata/util/ranges.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::batches {
 namespace {

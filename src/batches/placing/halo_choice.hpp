@@ -4,7 +4,7 @@
 
 #include "placing/read_counts.hpp"
 #include "strata/batches/placed_graph.hpp"
-#include "strata/comm/ranks.hpp"
+#include "strata/comm/machine.hpp"
 #include "strata/plan/halo_plan.hpp"
 #include "strata/store/open_graph.hpp"
 

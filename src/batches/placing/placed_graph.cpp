@@ -13,11 +13,11 @@
 #include "placing/plan_placement.hpp"
 #include "placing/presampler.hpp"
 #include "placing/read_counts.hpp"
-#include "strata/comm/resources.hpp"
+#include "strata/comm/machine.hpp"
 #include "strata/store/open_graph.hpp"
-#include "strata/tensor/gpu_map.hpp"
+#include "strata/tensor/chunk_tensor.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::batches {
 namespace {

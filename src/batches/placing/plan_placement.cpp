@@ -8,12 +8,12 @@
 #include <utility>
 
 #include "placing/presampler.hpp"
-#include "strata/comm/resources.hpp"
-#include "strata/store/adjacency_cache_view.hpp"
-#include "strata/tensor/gpu_map.hpp"
+#include "strata/comm/machine.hpp"
+#include "strata/store/graph_view.hpp"
+#include "strata/tensor/chunk_tensor.hpp"
 #include "strata/tensor/path_rates.hpp"
-#include "strata/util/format.hpp"
 #include "strata/util/log.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::batches {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "strata/batches/seed_schedule.hpp"
+#include "strata/batches/pipeline.hpp"
 
 namespace strata::batches {
 namespace {

@@ -3,7 +3,7 @@
 #include <functional>
 
 #include "strata/batches/placed_graph.hpp"
-#include "strata/comm/ranks.hpp"
+#include "strata/comm/machine.hpp"
 #include "strata/store/open_graph.hpp"
 
 namespace strata::batches {

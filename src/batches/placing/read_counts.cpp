@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "strata/util/error.hpp"
-#include "strata/util/shares.hpp"
+#include "strata/util/ranges.hpp"
 
 namespace strata::batches {
 namespace {

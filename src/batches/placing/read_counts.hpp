@@ -6,13 +6,12 @@
 #include <utility>
 #include <vector>
 
-#include "strata/comm/ranks.hpp"
-#include "strata/plan/halo_heat.hpp"
+#include "strata/comm/machine.hpp"
 #include "strata/plan/heat.hpp"
 #include "strata/store/graph_view.hpp"
 #include "strata/store/halo.hpp"
 #include "strata/tensor/host_array.hpp"
-#include "strata/util/shares.hpp"
+#include "strata/util/ranges.hpp"
 
 namespace strata::batches {
 

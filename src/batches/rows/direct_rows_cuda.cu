@@ -4,15 +4,12 @@
 #include <vector>
 
 #include "rows/direct_rows.hpp"
-#include "strata/comm/id_segments.hpp"
+#include "strata/comm/device_exchange.hpp"
 #include "strata/cuda/buffer.hpp"
-#include "strata/cuda/check.cuh"
-#include "strata/cuda/copy.hpp"
 #include "strata/cuda/device.hpp"
-#include "strata/cuda/graph.hpp"
-#include "strata/cuda/launch.cuh"
-#include "strata/cuda/priority.hpp"
-#include "strata/store/device_node_index.hpp"
+#include "strata/cuda/kernels.cuh"
+#include "strata/cuda/stream.hpp"
+#include "strata/store/halo.hpp"
 
 namespace strata::batches {
 namespace {

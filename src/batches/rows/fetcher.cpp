@@ -4,8 +4,7 @@
 #include "rows/direct_rows.hpp"
 #include "rows/local_rows.hpp"
 #include "rows/staged_rows.hpp"
-#include "strata/cuda/copy.hpp"
-#include "strata/cuda/nvtx_range.hpp"
+#include "strata/cuda/buffer.hpp"
 #include "strata/cuda/stream.hpp"
 
 namespace strata::batches {

@@ -3,11 +3,10 @@
 #include "rows/place_rows.hpp"
 #include "strata/batches/fetcher.hpp"
 #include "strata/cuda/buffer.hpp"
-#include "strata/cuda/copy.hpp"
 #include "strata/cuda/stream.hpp"
-#include "strata/store/feature_arrival.hpp"
+#include "strata/store/machine_graph.hpp"
 #include "strata/tensor/chunk_tensor.hpp"
-#include "strata/util/thread_pool.hpp"
+#include "strata/util/threads.hpp"
 
 namespace strata::batches {
 

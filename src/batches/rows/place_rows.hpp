@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "strata/cuda/stream.hpp"
-#include "strata/util/thread_pool.hpp"
+#include "strata/util/threads.hpp"
 #include "strata/util/types.hpp"
 
 namespace strata::batches {

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "strata/batches/fetcher.hpp"
-#include "strata/store/owner_split.hpp"
+#include "strata/store/halo.hpp"
 #include "strata/util/types.hpp"
 
 namespace strata::batches {

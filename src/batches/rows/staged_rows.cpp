@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-#include "strata/cuda/copy.hpp"
+#include "strata/cuda/buffer.hpp"
 
 namespace strata::batches {
 namespace {

@@ -8,7 +8,7 @@
 #include "strata/batches/fetcher.hpp"
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/stream.hpp"
-#include "strata/util/worker.hpp"
+#include "strata/util/threads.hpp"
 
 namespace strata::batches {
 

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "strata/comm/launcher.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -10,7 +12,6 @@
 #include <vector>
 
 #include "strata/comm/backend.hpp"
-#include "strata/comm/launcher_rank.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::comm {

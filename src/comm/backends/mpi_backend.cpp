@@ -15,7 +15,7 @@
 
 #include "polling.hpp"
 #include "strata/comm/backend.hpp"
-#include "strata/comm/launcher_rank.hpp"
+#include "strata/comm/launcher.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::comm {

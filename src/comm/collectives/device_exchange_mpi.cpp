@@ -5,7 +5,6 @@
 #include "state.hpp"
 #include "strata/comm/device_exchange.hpp"
 #include "strata/cuda/buffer.hpp"
-#include "strata/cuda/copy.hpp"
 
 namespace strata::comm {
 namespace {

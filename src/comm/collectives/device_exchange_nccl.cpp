@@ -6,7 +6,7 @@
 
 #include "collectives/nccl_communicator.hpp"
 #include "strata/comm/device_exchange.hpp"
-#include "strata/cuda/copy.hpp"
+#include "strata/cuda/buffer.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/cuda/stream.hpp"
 #include "strata/util/error.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/comm/device_pipe.hpp"
+#include "strata/comm/device_exchange.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::comm {

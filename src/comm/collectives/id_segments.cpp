@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/comm/id_segments.hpp"
-
 #include "collectives/pack_ids.hpp"
-#include "strata/cuda/copy.hpp"
+#include "strata/comm/device_exchange.hpp"
+#include "strata/cuda/buffer.hpp"
 #include "strata/cuda/device.hpp"
-#include "strata/util/range_finder.hpp"
+#include "strata/util/ranges.hpp"
 
 namespace strata::comm {
 namespace {

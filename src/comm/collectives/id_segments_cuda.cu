@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "collectives/pack_ids.hpp"
-#include "strata/cuda/check.cuh"
-#include "strata/cuda/launch.cuh"
+#include "strata/cuda/kernels.cuh"
 
 namespace strata::comm {
 namespace {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/comm/launch_order.hpp"
-
 #include <algorithm>
 #include <utility>
 
-#include "strata/comm/device_pipe.hpp"
+#include "strata/comm/device_exchange.hpp"
+#include "strata/comm/reducer.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/cuda/stream.hpp"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "strata/comm/id_segments.hpp"
+#include "strata/comm/device_exchange.hpp"
 #include "strata/cuda/stream.hpp"
 
 namespace strata::comm {

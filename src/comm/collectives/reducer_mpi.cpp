@@ -6,7 +6,6 @@
 #include "collectives/transfers.hpp"
 #include "state.hpp"
 #include "strata/cuda/buffer.hpp"
-#include "strata/cuda/copy.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/cuda/stream.hpp"
 

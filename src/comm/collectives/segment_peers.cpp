@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/comm/id_segments.hpp"
+#include "strata/comm/device_exchange.hpp"
 
 namespace strata::comm {
 

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/comm/link.hpp"
-
 #include <algorithm>
 #include <chrono>
 #include <span>
 #include <vector>
 
-#include "strata/comm/id_segments.hpp"
+#include "strata/comm/device_exchange.hpp"
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/cuda/stream.hpp"

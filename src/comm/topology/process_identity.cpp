@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/comm/process_identity.hpp"
-
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <ifaddrs.h>
@@ -14,6 +12,7 @@
 #include <sstream>
 
 #include "strata/comm/backend.hpp"
+#include "strata/comm/communicator.hpp"
 
 namespace strata::comm {
 namespace {

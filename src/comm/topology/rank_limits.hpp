@@ -4,8 +4,7 @@
 #include <vector>
 
 #include "strata/comm/machine.hpp"
-#include "strata/comm/resources.hpp"
-#include "strata/util/host_limits.hpp"
+#include "strata/util/system.hpp"
 
 namespace strata::comm {
 

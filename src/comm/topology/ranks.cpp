@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/comm/ranks.hpp"
-
 #include <fmt/format.h>
+
+#include "strata/comm/machine.hpp"
 
 namespace strata::comm {
 

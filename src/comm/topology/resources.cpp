@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/comm/resources.hpp"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -8,6 +6,7 @@
 #include <cmath>
 #include <sstream>
 
+#include "strata/comm/machine.hpp"
 #include "topology/rank_limits.hpp"
 
 namespace strata::comm {

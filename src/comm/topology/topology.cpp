@@ -8,9 +8,9 @@
 #include <set>
 #include <sstream>
 
-#include "strata/comm/ranks.hpp"
+#include "strata/comm/machine.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::comm {
 namespace {

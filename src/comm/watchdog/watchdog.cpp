@@ -15,7 +15,7 @@
 
 #include "state.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
+#include "strata/util/text.hpp"
 #include "watchdog/heartbeats.hpp"
 
 namespace strata::comm {

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "strata/graph/synthetic_pieces.hpp"
+#include "strata/graph/synthetic.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/hash.hpp"
+#include "strata/util/files.hpp"
 
 namespace strata::graph {
 namespace {

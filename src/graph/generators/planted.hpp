@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "parts/part_source.hpp"
-#include "strata/graph/planted.hpp"
+#include "strata/graph/synthetic.hpp"
 
 namespace strata::graph {
 

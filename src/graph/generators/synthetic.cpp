@@ -8,8 +8,8 @@
 #include "generators/synthetic_kinds.hpp"
 #include "readers/columns.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
-#include "strata/util/memory.hpp"
+#include "strata/util/system.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::graph {
 namespace {

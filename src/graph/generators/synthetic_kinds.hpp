@@ -3,7 +3,6 @@
 #include "readers/assemble.hpp"
 #include "stored_lists.hpp"
 #include "strata/graph/synthetic.hpp"
-#include "strata/graph/synthetic_pieces.hpp"
 
 namespace strata::graph {
 

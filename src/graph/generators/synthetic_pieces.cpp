@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/graph/synthetic_pieces.hpp"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <numbers>
 #include <utility>
+
+#include "strata/graph/synthetic.hpp"
 
 namespace strata::graph {
 namespace {

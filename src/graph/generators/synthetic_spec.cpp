@@ -13,8 +13,8 @@
 
 #include "strata/graph/synthetic.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
-#include "strata/util/hash.hpp"
+#include "strata/util/files.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::graph {
 namespace {

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "strata/util/error.hpp"
-#include "strata/util/hash.hpp"
+#include "strata/util/files.hpp"
 
 namespace strata::graph {
 

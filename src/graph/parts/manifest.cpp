@@ -10,12 +10,11 @@
 
 #include "generators/planted.hpp"
 #include "parts/part_layout.hpp"
-#include "strata/graph/dataset_source.hpp"
 #include "strata/graph/manifest_file.hpp"
+#include "strata/graph/read_graph.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
-#include "strata/util/hash.hpp"
-#include "strata/util/utf8.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::graph {
 namespace {

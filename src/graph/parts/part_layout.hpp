@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "strata/graph/manifest_file.hpp"
-#include "strata/graph/part_writer.hpp"
 
 namespace strata::graph {
 

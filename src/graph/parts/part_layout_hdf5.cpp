@@ -9,7 +9,7 @@
 #include "parts/part_layout.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
-#include "strata/util/utf8.hpp"
+#include "strata/util/text.hpp"
 
 static_assert(std::endian::native == std::endian::little, "part files are read and written in place");
 

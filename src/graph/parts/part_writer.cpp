@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/graph/part_writer.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,9 +7,9 @@
 #include "parts/checked_file.hpp"
 #include "parts/part_layout.hpp"
 #include "parts/positioned_file.hpp"
+#include "strata/graph/manifest_file.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
-#include "strata/util/hash.hpp"
 
 namespace strata::graph {
 namespace {

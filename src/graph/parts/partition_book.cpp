@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/graph/partition_book.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "strata/graph/part_file.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::graph {
 

@@ -16,10 +16,10 @@
 #include "readers/columns.hpp"
 #include "strata/graph/part_file.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
-#include "strata/util/memory.hpp"
-#include "strata/util/progress.hpp"
+#include "strata/util/log.hpp"
 #include "strata/util/scratch.hpp"
+#include "strata/util/system.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::graph {
 namespace {

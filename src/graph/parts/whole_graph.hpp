@@ -2,7 +2,7 @@
 #pragma once
 #include "readers/assemble.hpp"
 #include "strata/graph/graph.hpp"
-#include "strata/graph/planted.hpp"
+#include "strata/graph/synthetic.hpp"
 
 namespace strata::graph {
 

@@ -10,8 +10,7 @@
 #include "readers/columns.hpp"
 #include "stored_lists.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
-#include "strata/util/utf8.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::graph {
 namespace {

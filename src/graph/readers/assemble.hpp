@@ -3,10 +3,10 @@
 #include <string>
 
 #include "build_csc.hpp"
-#include "strata/graph/dataset_source.hpp"
 #include "strata/graph/graph.hpp"
+#include "strata/graph/read_graph.hpp"
 #include "strata/graph/stored_graph.hpp"
-#include "strata/util/thread_pool.hpp"
+#include "strata/util/threads.hpp"
 
 namespace strata::graph {
 

@@ -9,8 +9,7 @@
 #include <span>
 
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
-#include "strata/util/utf8.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::graph {
 namespace {

@@ -16,9 +16,8 @@
 #include "readers/text/line_blocks.hpp"
 #include "readers/text/table_layout.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
-#include "strata/util/memory.hpp"
-#include "strata/util/utf8.hpp"
+#include "strata/util/system.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::graph {
 namespace {

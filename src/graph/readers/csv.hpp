@@ -9,7 +9,7 @@
 
 #include "readers/text/table_layout.hpp"
 #include "strata/util/scratch.hpp"
-#include "strata/util/thread_pool.hpp"
+#include "strata/util/threads.hpp"
 #include "strata/util/types.hpp"
 
 namespace strata::graph {

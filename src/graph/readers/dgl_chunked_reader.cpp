@@ -22,11 +22,9 @@
 #include "readers/text/fields.hpp"
 #include "readers/text/line_blocks.hpp"
 #include "strata/graph/npy.hpp"
-#include "strata/util/compression.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
-#include "strata/util/format.hpp"
-#include "strata/util/utf8.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::graph {
 namespace {

@@ -13,8 +13,8 @@
 #include "readers/columns.hpp"
 #include "readers/numpy/number_types.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
-#include "strata/util/memory.hpp"
+#include "strata/util/system.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::graph {
 namespace {

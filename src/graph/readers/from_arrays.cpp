@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/graph/from_arrays.hpp"
-
 #include <fmt/format.h>
 
 #include <optional>
@@ -11,6 +9,7 @@
 #include "readers/edge_weights.hpp"
 #include "readers/node_files.hpp"
 #include "readers/numpy/sparse_matrix.hpp"
+#include "strata/graph/read_graph.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::graph {

@@ -10,8 +10,8 @@
 #include "readers/columns.hpp"
 #include "readers/numpy/mapped_file.hpp"
 #include "strata/graph/npy.hpp"
-#include "strata/util/compression.hpp"
 #include "strata/util/error.hpp"
+#include "strata/util/files.hpp"
 
 namespace strata::graph {
 namespace {

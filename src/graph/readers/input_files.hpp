@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "strata/graph/dataset_source.hpp"
+#include "strata/graph/read_graph.hpp"
 
 namespace strata::graph {
 

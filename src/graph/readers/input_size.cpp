@@ -17,13 +17,13 @@
 #include "readers/parquet/table_roles.hpp"
 #include "readers/text/fields.hpp"
 #include "readers/text/line_blocks.hpp"
-#include "strata/graph/dataset_source.hpp"
 #include "strata/graph/graph.hpp"
 #include "strata/graph/manifest_file.hpp"
 #include "strata/graph/npy.hpp"
+#include "strata/graph/read_graph.hpp"
 #include "strata/graph/stored_graph.hpp"
-#include "strata/util/compression.hpp"
 #include "strata/util/error.hpp"
+#include "strata/util/files.hpp"
 
 namespace strata::graph {
 namespace {

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/graph/input_stamp.hpp"
-
 #include <fmt/format.h>
 #include <sys/stat.h>
 
 #include "readers/input_files.hpp"
-#include "strata/graph/dataset_source.hpp"
+#include "strata/graph/read_graph.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::graph {

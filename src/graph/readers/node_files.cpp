@@ -14,7 +14,7 @@
 #include "readers/numpy/number_types.hpp"
 #include "strata/graph/npy.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::graph {
 namespace {

@@ -7,7 +7,7 @@
 #include "strata/graph/graph.hpp"
 #include "strata/graph/npy.hpp"
 #include "strata/util/scratch.hpp"
-#include "strata/util/thread_pool.hpp"
+#include "strata/util/threads.hpp"
 
 namespace strata::graph {
 

@@ -9,14 +9,11 @@
 #include "readers/assemble.hpp"
 #include "readers/node_files.hpp"
 #include "readers/parquet/parquet_table.hpp"
-#include "strata/graph/dataset_source.hpp"
-#include "strata/graph/input_stamp.hpp"
 #include "strata/graph/manifest_file.hpp"
 #include "strata/graph/synthetic.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
-#include "strata/util/format.hpp"
-#include "strata/util/utf8.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::graph {
 namespace {

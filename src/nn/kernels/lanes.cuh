@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "strata/cuda/word.cuh"
+#include "strata/cuda/kernels.cuh"
 #include "strata/util/types.hpp"
 
 /// Rows that groups of threads read; each thread takes some consecutive columns at once.

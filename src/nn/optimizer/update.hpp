@@ -3,7 +3,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "strata/nn/optimizer_kind.hpp"
+#include "strata/nn/kinds.hpp"
 #include "strata/util/random.hpp"
 #include "strata/util/types.hpp"
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "optimizer/update.hpp"
-#include "strata/cuda/check.cuh"
+#include "strata/cuda/kernels.cuh"
 
 namespace strata::nn {
 namespace {

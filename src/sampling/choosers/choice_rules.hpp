@@ -2,8 +2,8 @@
 #pragma once
 #include <cstdint>
 
-#include "strata/util/ieee.hpp"
 #include "strata/util/random.hpp"
+#include "strata/util/row_code.hpp"
 
 #if !defined(__CUDA_ARCH__)
 #include <bit>

@@ -5,7 +5,6 @@
 #include "choosers/pick_chooser_cuda.hpp"
 #include "launch_cuda.cuh"
 #include "strata/cuda/buffer.hpp"
-#include "strata/cuda/copy.hpp"
 #include "strata/cuda/stream.hpp"
 
 /// What choosers share that read whole neighbor lists: one warp per list, one block per long list.

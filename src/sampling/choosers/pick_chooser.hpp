@@ -7,7 +7,7 @@
 #include "strata/sampling/neighbor_chooser.hpp"
 #include "strata/sampling/sampler.hpp"
 #include "strata/store/graph_view.hpp"
-#include "strata/util/thread_pool.hpp"
+#include "strata/util/threads.hpp"
 
 namespace strata::sampling {
 

@@ -2,7 +2,7 @@
 #pragma once
 #include <memory>
 
-#include "strata/sampling/device_pick_chooser.hpp"
+#include "strata/sampling/neighbor_chooser.hpp"
 #include "strata/sampling/sampler.hpp"
 
 namespace strata::sampling {

@@ -5,7 +5,7 @@
 
 #include "choosers/pick_chooser.hpp"
 #include "choosers/subset_cpu.hpp"
-#include "strata/sampling/uniform_picks.hpp"
+#include "strata/sampling/sampler.hpp"
 
 namespace strata::sampling {
 namespace {

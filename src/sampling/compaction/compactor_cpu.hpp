@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "strata/cuda/buffer.hpp"
-#include "strata/util/thread_pool.hpp"
+#include "strata/util/threads.hpp"
 
 namespace strata::sampling {
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "compaction/compactor_cuda.hpp"
 #include "strata/cuda/buffer.hpp"
-#include "strata/cuda/copy.hpp"
 #include "strata/cuda/stream.hpp"
 
 namespace strata::sampling {

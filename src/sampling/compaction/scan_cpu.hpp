@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "strata/util/thread_pool.hpp"
+#include "strata/util/threads.hpp"
 #include "strata/util/types.hpp"
 
 namespace strata::sampling {

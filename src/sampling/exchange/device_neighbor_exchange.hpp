@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "strata/cuda/stream.hpp"
-#include "strata/sampling/device_pick_chooser.hpp"
+#include "strata/sampling/neighbor_chooser.hpp"
 
 namespace strata::sampling {
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "exchange/direct_exchange_cuda.hpp"
-#include "strata/cuda/copy.hpp"
+#include "strata/cuda/buffer.hpp"
 #include "strata/cuda/device.hpp"
 
 namespace strata::sampling {

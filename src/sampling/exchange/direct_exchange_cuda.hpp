@@ -9,7 +9,6 @@
 #include "exchange/kept_lists_cuda.hpp"
 #include "exchange/strided_picks_cuda.hpp"
 #include "strata/comm/device_exchange.hpp"
-#include "strata/comm/id_segments.hpp"
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/stream.hpp"
 

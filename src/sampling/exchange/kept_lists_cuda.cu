@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "exchange/kept_lists_cuda.hpp"
-#include "strata/cuda/copy.hpp"
+#include "strata/cuda/buffer.hpp"
 
 namespace strata::sampling {
 namespace {

@@ -6,9 +6,8 @@
 #include "exchange/strided_picks_cuda.hpp"
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/stream.hpp"
-#include "strata/store/device_node_index.hpp"
-#include "strata/store/halo_lists.hpp"
-#include "strata/util/shares.hpp"
+#include "strata/store/halo.hpp"
+#include "strata/util/ranges.hpp"
 
 namespace strata::sampling {
 

@@ -8,8 +8,8 @@
 
 #include "choosers/pick_chooser.hpp"
 #include "strata/sampling/sampler.hpp"
-#include "strata/store/owner_split.hpp"
-#include "strata/util/worker.hpp"
+#include "strata/store/halo.hpp"
+#include "strata/util/threads.hpp"
 
 namespace strata::sampling {
 

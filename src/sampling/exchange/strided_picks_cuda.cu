@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exchange/strided_picks_cuda.hpp"
-#include "strata/cuda/copy.hpp"
+#include "strata/cuda/buffer.hpp"
 
 namespace strata::sampling {
 namespace {

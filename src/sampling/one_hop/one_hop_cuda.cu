@@ -6,7 +6,7 @@
 #include "choosers/weighted_race_cuda.cuh"
 #include "launch_cuda.cuh"
 #include "one_hop/hop_rules.hpp"
-#include "strata/cuda/copy.hpp"
+#include "strata/cuda/buffer.hpp"
 #include "strata/cuda/device.hpp"
 
 namespace strata::sampling {

@@ -8,7 +8,7 @@
 #include "strata/comm/machine.hpp"
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/stream.hpp"
-#include "strata/store/adjacency_cache_view.hpp"
+#include "strata/store/graph_view.hpp"
 #include "strata/tensor/array_copies.hpp"
 
 namespace strata::store {

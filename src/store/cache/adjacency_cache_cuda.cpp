@@ -4,11 +4,10 @@
 
 #include "cache/adjacency_cache.hpp"
 #include "cache/fill_adjacency_cache.hpp"
-#include "strata/comm/resources.hpp"
+#include "strata/comm/machine.hpp"
 #include "strata/cuda/buffer.hpp"
-#include "strata/cuda/copy.hpp"
 #include "strata/cuda/stream.hpp"
-#include "strata/util/shares.hpp"
+#include "strata/util/ranges.hpp"
 
 namespace strata::store {
 AdjacencyCache::AdjacencyCache(const comm::Machine& machine, const HostLists& lists,

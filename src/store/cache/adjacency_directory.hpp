@@ -2,8 +2,8 @@
 #pragma once
 #include <vector>
 
-#include "strata/plan/list_ranking.hpp"
-#include "strata/store/adjacency_cache_view.hpp"
+#include "strata/plan/graph_placement.hpp"
+#include "strata/store/graph_view.hpp"
 #include "strata/tensor/chunk_tensor.hpp"
 
 namespace strata::store {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/store/device_node_index.hpp"
-
-#include "strata/cuda/copy.hpp"
+#include "strata/cuda/buffer.hpp"
 #include "strata/cuda/stream.hpp"
+#include "strata/store/halo.hpp"
 
 namespace strata::store {
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "strata/cuda/stream.hpp"
-#include "strata/store/adjacency_cache_view.hpp"
-#include "strata/util/shares.hpp"
+#include "strata/store/graph_view.hpp"
+#include "strata/util/ranges.hpp"
 
 namespace strata::store {
 

@@ -4,7 +4,7 @@
 #include <span>
 #include <utility>
 
-#include "strata/util/shares.hpp"
+#include "strata/util/ranges.hpp"
 
 namespace strata::store {
 

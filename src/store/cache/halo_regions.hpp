@@ -2,7 +2,7 @@
 #pragma once
 #include "graph_regions.hpp"
 #include "load/part_loader.hpp"
-#include "strata/store/halo_lists.hpp"
+#include "strata/store/halo.hpp"
 #include "strata/store/open_graph.hpp"
 
 namespace strata::store {

@@ -6,12 +6,12 @@
 #include <utility>
 
 #include "machine_graph_state.hpp"
-#include "strata/comm/resources.hpp"
+#include "strata/comm/machine.hpp"
 #include "strata/graph/synthetic.hpp"
 #include "strata/store/open_graph.hpp"
-#include "strata/tensor/gpu_map.hpp"
-#include "strata/util/format.hpp"
+#include "strata/tensor/chunk_tensor.hpp"
 #include "strata/util/log.hpp"
+#include "strata/util/text.hpp"
 #if STRATA_WITH_CUDA
 #include "generate/generate_cuda.hpp"
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "generate/generate_cuda.hpp"
 
-#include "strata/comm/resources.hpp"
-#include "strata/graph/synthetic_pieces.hpp"
+#include "strata/comm/machine.hpp"
+#include "strata/graph/synthetic.hpp"
 
 namespace strata::store {
 namespace {

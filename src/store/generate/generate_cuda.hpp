@@ -2,7 +2,7 @@
 #pragma once
 #include "load/from_graph.hpp"
 #include "strata/graph/synthetic.hpp"
-#include "strata/util/thread_pool.hpp"
+#include "strata/util/threads.hpp"
 
 namespace strata::store {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "strata/cuda/stream.hpp"
-#include "strata/graph/synthetic_formulas.hpp"
+#include "strata/graph/synthetic.hpp"
 #include "strata/util/types.hpp"
 
 /// Launchers of the kernels that make synthetic graphs. All are asynchronous on `stream`, whose device must

@@ -10,13 +10,12 @@
 #include "generate/generate_cuda.hpp"
 #include "generate/generate_kernels.hpp"
 #include "strata/cuda/buffer.hpp"
-#include "strata/cuda/copy.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/cuda/stream.hpp"
-#include "strata/graph/synthetic_pieces.hpp"
+#include "strata/graph/synthetic.hpp"
 #include "strata/plan/graph_shape.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/shares.hpp"
+#include "strata/util/ranges.hpp"
 
 namespace strata::store {
 namespace {

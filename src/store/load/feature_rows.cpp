@@ -8,10 +8,10 @@
 #include <cmath>
 #include <vector>
 
-#include "strata/tensor/host_region.hpp"
-#include "strata/tensor/layout.hpp"
+#include "strata/tensor/array_copies.hpp"
+#include "strata/tensor/host_array.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/shares.hpp"
+#include "strata/util/ranges.hpp"
 
 namespace strata::store {
 namespace {

@@ -9,9 +9,9 @@
 #include "strata/comm/machine.hpp"
 #include "strata/graph/part_file.hpp"
 #include "strata/tensor/chunk_tensor.hpp"
-#include "strata/util/progress.hpp"
-#include "strata/util/shares.hpp"
-#include "strata/util/thread_pool.hpp"
+#include "strata/util/log.hpp"
+#include "strata/util/ranges.hpp"
+#include "strata/util/threads.hpp"
 
 namespace strata::store {
 

@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "load/row_flags.hpp"
-#include "strata/cuda/copy.hpp"
+#include "strata/cuda/buffer.hpp"
 #include "strata/cuda/device.hpp"
-#include "strata/tensor/host_region.hpp"
+#include "strata/tensor/host_array.hpp"
 
 namespace strata::store {
 namespace {

@@ -5,9 +5,9 @@
 
 #include "load/feature_rows.hpp"
 #include "strata/comm/machine.hpp"
-#include "strata/store/feature_arrival.hpp"
+#include "strata/store/machine_graph.hpp"
 #include "strata/tensor/chunk_tensor.hpp"
-#include "strata/util/shares.hpp"
+#include "strata/util/ranges.hpp"
 
 namespace strata::store {
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "strata/comm/resources.hpp"
-#include "strata/util/shares.hpp"
-#include "strata/util/thread_pool.hpp"
+#include "strata/comm/machine.hpp"
+#include "strata/util/ranges.hpp"
+#include "strata/util/threads.hpp"
 
 namespace strata::store {
 namespace {

@@ -10,10 +10,10 @@
 #include "graph_regions.hpp"
 #include "load/feature_rows.hpp"
 #include "strata/graph/part_file.hpp"
-#include "strata/store/load_options.hpp"
-#include "strata/util/progress.hpp"
-#include "strata/util/shares.hpp"
-#include "strata/util/thread_pool.hpp"
+#include "strata/store/machine_graph.hpp"
+#include "strata/util/log.hpp"
+#include "strata/util/ranges.hpp"
+#include "strata/util/threads.hpp"
 
 namespace strata::store {
 

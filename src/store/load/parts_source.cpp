@@ -11,9 +11,9 @@
 #include "load/loop_degrees.hpp"
 #include "load/part_loader.hpp"
 #include "load/train_edges.hpp"
-#include "strata/comm/resources.hpp"
+#include "strata/comm/machine.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::store {
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "strata/util/shares.hpp"
+#include "strata/util/ranges.hpp"
 
 namespace strata::store {
 

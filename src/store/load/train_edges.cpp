@@ -7,11 +7,11 @@
 #include <utility>
 #include <vector>
 
-#include "strata/comm/resources.hpp"
+#include "strata/comm/machine.hpp"
 #include "strata/plan/graph_shape.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/shares.hpp"
-#include "strata/util/thread_pool.hpp"
+#include "strata/util/ranges.hpp"
+#include "strata/util/threads.hpp"
 
 namespace strata::store {
 namespace {

@@ -15,12 +15,11 @@
 #include "host_path/host_workers_cpu.hpp"
 #include "host_path/share_tuner.hpp"
 #include "strata/cuda/buffer.hpp"
-#include "strata/cuda/check.cuh"
 #include "strata/cuda/device.hpp"
-#include "strata/cuda/priority.hpp"
+#include "strata/cuda/kernels.cuh"
 #include "strata/cuda/stream.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/thread_pool.hpp"
+#include "strata/util/threads.hpp"
 
 namespace strata::tensor {
 namespace {

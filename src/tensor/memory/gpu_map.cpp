@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/tensor/gpu_map.hpp"
-
 #include <algorithm>
 #include <set>
 #include <string>
 
-#include "strata/comm/resources.hpp"
+#include "strata/comm/machine.hpp"
 #include "strata/cuda/device.hpp"
+#include "strata/tensor/chunk_tensor.hpp"
 
 namespace strata::tensor {
 namespace {

@@ -10,9 +10,9 @@
 #include <system_error>
 
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
-#include "strata/util/memory.hpp"
-#include "strata/util/thread_pool.hpp"
+#include "strata/util/system.hpp"
+#include "strata/util/text.hpp"
+#include "strata/util/threads.hpp"
 #include "strata/util/types.hpp"
 
 namespace strata::tensor {

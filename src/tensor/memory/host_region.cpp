@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/tensor/host_region.hpp"
-
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -14,13 +12,13 @@
 
 #include "memory/host_pages.hpp"
 #include "memory/shared_files.hpp"
-#include "strata/comm/resources.hpp"
+#include "strata/comm/machine.hpp"
 #include "strata/cuda/device.hpp"
-#include "strata/cuda/registration.hpp"
+#include "strata/tensor/host_array.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
-#include "strata/util/format.hpp"
-#include "strata/util/memory.hpp"
+#include "strata/util/system.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::tensor {
 namespace {

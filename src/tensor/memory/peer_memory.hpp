@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "strata/comm/machine.hpp"
-#include "strata/tensor/gpu_map.hpp"
+#include "strata/tensor/chunk_tensor.hpp"
 #include "strata/util/types.hpp"
 
 namespace strata::tensor {

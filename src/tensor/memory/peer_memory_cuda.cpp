@@ -5,10 +5,10 @@
 #include <cstring>
 
 #include "memory/peer_memory.hpp"
-#include "strata/cuda/check.cuh"
 #include "strata/cuda/device.hpp"
 #include "strata/cuda/ipc.hpp"
-#include "strata/util/format.hpp"
+#include "strata/cuda/kernels.cuh"
+#include "strata/util/text.hpp"
 
 namespace strata::tensor {
 namespace {

@@ -10,7 +10,7 @@
 #include <span>
 
 #include "strata/util/error.hpp"
-#include "strata/util/hash.hpp"
+#include "strata/util/files.hpp"
 
 namespace strata::train {
 namespace {

@@ -19,7 +19,6 @@
 
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
-#include "strata/util/hash.hpp"
 #include "strata/util/log.hpp"
 
 namespace strata::train {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "strata/nn/weights.hpp"
-#include "strata/train/scores.hpp"
-#include "strata/util/enum_names.hpp"
+#include "strata/train/task.hpp"
+#include "strata/util/text.hpp"
 #include "strata/util/types.hpp"
 
 namespace strata::train {

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "strata/train/train_options.hpp"
+#include "strata/train/config.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::train {

@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "checkpoint/progress_state.hpp"
+#include "evaluation/evaluator.hpp"
 #include "run_context.hpp"
 #include "strata/nn/model.hpp"
 #include "strata/store/machine_graph.hpp"
-#include "strata/train/evaluator.hpp"
 
 namespace strata::train {
 

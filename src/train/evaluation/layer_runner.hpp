@@ -5,6 +5,7 @@
 #include <functional>
 #include <vector>
 
+#include "evaluation/evaluator.hpp"
 #include "evaluation/neighbor_lists.hpp"
 #include "evaluation/node_chunks.hpp"
 #include "stop_poll.hpp"
@@ -13,7 +14,6 @@
 #include "strata/cuda/stream.hpp"
 #include "strata/nn/model.hpp"
 #include "strata/sampling/sampler.hpp"
-#include "strata/train/evaluator.hpp"
 
 namespace strata::train {
 

@@ -6,13 +6,13 @@
 #include <optional>
 #include <vector>
 
+#include "evaluation/evaluator.hpp"
 #include "evaluation/layer_runner.hpp"
 #include "evaluation/needed_nodes.hpp"
 #include "evaluation/prediction_file.hpp"
-#include "strata/comm/resources.hpp"
+#include "strata/comm/machine.hpp"
 #include "strata/nn/model.hpp"
 #include "strata/sampling/sampler.hpp"
-#include "strata/train/evaluator.hpp"
 #include "torch_device.hpp"
 
 namespace strata::train {

@@ -7,7 +7,7 @@
 
 #include "strata/sampling/block.hpp"
 #include "strata/store/machine_graph.hpp"
-#include "strata/util/thread_pool.hpp"
+#include "strata/util/threads.hpp"
 
 namespace strata::train {
 

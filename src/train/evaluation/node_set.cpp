@@ -5,7 +5,6 @@
 #include <atomic>
 
 #include "strata/cuda/buffer.hpp"
-#include "strata/cuda/copy.hpp"
 #include "strata/cuda/stream.hpp"
 
 namespace strata::train {

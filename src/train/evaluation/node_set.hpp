@@ -9,7 +9,7 @@
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/stream.hpp"
 #include "strata/util/random.hpp"
-#include "strata/util/thread_pool.hpp"
+#include "strata/util/threads.hpp"
 #include "strata/util/types.hpp"
 
 struct CUstream_st;

@@ -16,9 +16,8 @@
 #include "strata/graph/npy.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
-#include "strata/util/format.hpp"
-#include "strata/util/hash.hpp"
 #include "strata/util/random.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::train {
 namespace {

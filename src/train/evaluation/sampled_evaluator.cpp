@@ -7,12 +7,12 @@
 #include <optional>
 #include <vector>
 
+#include "evaluation/evaluator.hpp"
 #include "stop_poll.hpp"
 #include "strata/batches/fetcher.hpp"
 #include "strata/cuda/stream.hpp"
 #include "strata/nn/model.hpp"
 #include "strata/sampling/sampler.hpp"
-#include "strata/train/evaluator.hpp"
 #include "torch_device.hpp"
 
 namespace strata::train {

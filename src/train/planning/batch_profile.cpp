@@ -8,10 +8,10 @@
 #include <iterator>
 #include <utility>
 
-#include "strata/batches/seed_schedule.hpp"
-#include "strata/sampling/uniform_picks.hpp"
+#include "strata/batches/pipeline.hpp"
+#include "strata/sampling/sampler.hpp"
 #include "strata/util/random.hpp"
-#include "strata/util/shares.hpp"
+#include "strata/util/ranges.hpp"
 
 namespace strata::train {
 namespace {

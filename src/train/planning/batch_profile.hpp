@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "strata/graph/part_file.hpp"
-#include "strata/plan/run_shape.hpp"
+#include "strata/plan/forecast.hpp"
 #include "strata/util/types.hpp"
 
 namespace strata::train {

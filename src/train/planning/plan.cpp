@@ -7,12 +7,9 @@
 #include <cmath>
 
 #include "planning/measured_run.hpp"
-#include "strata/batches/in_flight.hpp"
 #include "strata/batches/pipeline.hpp"
 #include "strata/graph/part_file.hpp"
-#include "strata/plan/cache_plan.hpp"
-#include "strata/plan/memory.hpp"
-#include "strata/plan/model_work.hpp"
+#include "strata/plan/forecast.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::train {

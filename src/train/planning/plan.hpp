@@ -5,9 +5,7 @@
 
 #include "planning/batch_profile.hpp"
 #include "strata/batches/routes.hpp"
-#include "strata/plan/cluster.hpp"
-#include "strata/plan/memory_plan.hpp"
-#include "strata/plan/step_model.hpp"
+#include "strata/plan/forecast.hpp"
 #include "strata/train/config.hpp"
 
 namespace strata::train {

@@ -5,11 +5,10 @@
 
 #include "planning/plan.hpp"
 #include "strata/comm/machine.hpp"
-#include "strata/comm/resources.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/train/planning.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
+#include "strata/util/text.hpp"
 #include "tuning/device_mix.hpp"
 
 namespace strata::train {

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "planning/plan.hpp"
-#include "strata/util/format.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::train {
 namespace {

@@ -10,10 +10,10 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "strata/train/train_options.hpp"
-#include "strata/train/versions.hpp"
-#include "strata/util/build_version.hpp"
-#include "strata/util/format.hpp"
+#include "strata/train/config.hpp"
+#include "strata/train/trainer.hpp"
+#include "strata/util/system.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::train {
 namespace {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "strata/cuda/device.hpp"
-#include "strata/util/memory.hpp"
+#include "strata/util/system.hpp"
 
 namespace strata::train {
 namespace {

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "strata/util/format.hpp"
+#include "strata/util/text.hpp"
 #include "tuning/device_mix.hpp"
 
 namespace strata::train {

@@ -7,17 +7,17 @@
 #include <string>
 #include <vector>
 
+#include "evaluation/evaluator.hpp"
 #include "report/config_record.hpp"
 #include "report/exchange_totals.hpp"
 #include "strata/batches/pipeline.hpp"
-#include "strata/comm/link.hpp"
+#include "strata/comm/device_exchange.hpp"
 #include "strata/comm/machine.hpp"
 #include "strata/graph/part_file.hpp"
 #include "strata/store/machine_graph.hpp"
 #include "strata/tensor/chunk_tensor.hpp"
 #include "strata/train/config.hpp"
-#include "strata/train/evaluator.hpp"
-#include "strata/train/result.hpp"
+#include "strata/train/trainer.hpp"
 #include "task/missing_targets.hpp"
 #include "tuning/sm_split.hpp"
 

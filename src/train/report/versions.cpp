@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/train/versions.hpp"
-
 #include <torch/version.h>
 
-#include "strata/comm/versions.hpp"
-#include "strata/cuda/versions.hpp"
-#include "strata/graph/versions.hpp"
+#include "strata/comm/launcher.hpp"
+#include "strata/cuda/device.hpp"
+#include "strata/graph/graph.hpp"
+#include "strata/train/trainer.hpp"
 
 namespace strata::train {
 

@@ -7,8 +7,8 @@
 
 #include <limits>
 
-#include "strata/batches/seed_schedule.hpp"
-#include "strata/train/as_tensor.hpp"
+#include "as_tensor.hpp"
+#include "strata/batches/pipeline.hpp"
 #include "strata/util/error.hpp"
 #include "torch_device.hpp"
 #include "tuning/device_mix.hpp"

@@ -7,9 +7,6 @@
 #include <utility>
 
 #include "strata/cuda/buffer.hpp"
-#include "strata/cuda/copy.hpp"
-#include "strata/cuda/nvtx_range.hpp"
-#include "strata/cuda/priority.hpp"
 #include "strata/cuda/stream.hpp"
 #include "torch_device.hpp"
 

@@ -7,8 +7,6 @@
 #include "step/flat_parameters.hpp"
 #include "step/step_graph.hpp"
 #include "strata/batches/pipeline.hpp"
-#include "strata/batches/stream_clock.hpp"
-#include "strata/batches/trace.hpp"
 #include "strata/comm/reducer.hpp"
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/stream.hpp"

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "strata/train/choices.hpp"
+#include "strata/train/config.hpp"
 #include "strata/train/task.hpp"
 #include "strata/util/types.hpp"
 

@@ -7,7 +7,7 @@
 #include <array>
 #include <vector>
 
-#include "strata/util/format.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::train {
 

@@ -3,7 +3,7 @@
 #include <string>
 
 #include "strata/batches/pipeline.hpp"
-#include "strata/comm/ranks.hpp"
+#include "strata/comm/machine.hpp"
 #include "strata/store/machine_graph.hpp"
 
 namespace strata::train {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/train/scores.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,7 +6,8 @@
 #include <limits>
 #include <utility>
 
-#include "strata/util/format.hpp"
+#include "strata/train/task.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::train {
 

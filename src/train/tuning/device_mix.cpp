@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "strata/batches/routes.hpp"
-#include "strata/comm/ranks.hpp"
-#include "strata/plan/placement_request.hpp"
+#include "strata/comm/machine.hpp"
+#include "strata/plan/placement.hpp"
 #include "strata/util/error.hpp"
 #include "tuning/sm_split.hpp"
 

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "strata/util/format.hpp"
 #include "strata/util/log.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::train {
 namespace {

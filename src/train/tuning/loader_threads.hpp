@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "strata/comm/communicator.hpp"
-#include "strata/util/thread_pool.hpp"
+#include "strata/util/threads.hpp"
 #include "tuning/trial.hpp"
 
 namespace strata::train {

@@ -6,7 +6,7 @@
 #include <array>
 
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::train {
 namespace {

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include "strata/cuda/device.hpp"
-#include "strata/cuda/priority.hpp"
 #include "strata/cuda/stream.hpp"
 #include "torch_device.hpp"
 

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "strata/cuda/buffer.hpp"
-#include "strata/cuda/copy.hpp"
 #include "strata/cuda/device.hpp"
 
 namespace strata::batches {

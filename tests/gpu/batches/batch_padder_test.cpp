@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/batches/batch_padder.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -8,8 +6,8 @@
 #include <numeric>
 #include <random>
 
+#include "strata/batches/batch.hpp"
 #include "strata/cuda/buffer.hpp"
-#include "strata/cuda/copy.hpp"
 #include "strata/cuda/device.hpp"
 
 namespace strata::batches {

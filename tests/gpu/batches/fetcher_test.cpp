@@ -8,7 +8,6 @@
 
 #include "strata/comm/reducer.hpp"
 #include "strata/cuda/buffer.hpp"
-#include "strata/cuda/copy.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/cuda/stream.hpp"
 #include "support/distributed_table.hpp"

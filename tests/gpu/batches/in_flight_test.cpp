@@ -6,7 +6,7 @@
 
 #include "strata/batches/pipeline.hpp"
 #include "strata/batches/placed_graph.hpp"
-#include "strata/cuda/copy.hpp"
+#include "strata/cuda/buffer.hpp"
 #include "strata/cuda/device.hpp"
 #include "support/random_dataset.hpp"
 #include "support/run_setup.hpp"

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "strata/cuda/buffer.hpp"
-#include "strata/cuda/copy.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/util/error.hpp"
 #include "support/expect_error.hpp"

@@ -5,7 +5,6 @@
 
 #include "choosers/pick_chooser_cuda.hpp"
 #include "strata/cuda/buffer.hpp"
-#include "strata/cuda/copy.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/cuda/stream.hpp"
 #include "support/expect_error.hpp"

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include "strata/cuda/buffer.hpp"
-#include "strata/cuda/copy.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/cuda/stream.hpp"
 #include "strata/util/error.hpp"

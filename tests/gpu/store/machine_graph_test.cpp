@@ -10,7 +10,6 @@
 
 #include "strata/batches/placed_graph.hpp"
 #include "strata/cuda/buffer.hpp"
-#include "strata/cuda/copy.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/cuda/stream.hpp"
 #include "strata/util/error.hpp"

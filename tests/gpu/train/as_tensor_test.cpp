@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/train/as_tensor.hpp"
+#include "as_tensor.hpp"
 
 #include <ATen/core/Tensor.h>
 #include <gtest/gtest.h>

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "step/step_graph.hpp"
-#include "strata/cuda/copy.hpp"
+#include "strata/cuda/buffer.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/cuda/stream.hpp"
 #include "strata/nn/model.hpp"

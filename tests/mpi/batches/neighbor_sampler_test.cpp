@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/batches/neighbor_sampler.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>

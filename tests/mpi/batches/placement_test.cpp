@@ -8,7 +8,7 @@
 
 #include "placing/read_counts.hpp"
 #include "strata/batches/placed_graph.hpp"
-#include "strata/plan/graph_demands.hpp"
+#include "strata/plan/graph_placement.hpp"
 #include "strata/store/machine_graph.hpp"
 #include "strata/tensor/path_rates.hpp"
 #include "strata/util/error.hpp"

@@ -7,7 +7,7 @@
 #include <optional>
 #include <set>
 
-#include "strata/batches/seed_schedule.hpp"
+#include "strata/batches/pipeline.hpp"
 #include "support/random_dataset.hpp"
 #include "support/run_setup.hpp"
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/batches/trace.hpp"
-
 #include <gtest/gtest.h>
 
 #include <map>
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "strata/batches/pipeline.hpp"
 #include "strata/util/files.hpp"
 #include "support/mpi_world.hpp"
 #include "support/temporary_folder.hpp"

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/comm/id_segments.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,8 +7,8 @@
 #include <random>
 #include <vector>
 
+#include "strata/comm/device_exchange.hpp"
 #include "strata/cuda/buffer.hpp"
-#include "strata/cuda/copy.hpp"
 #include "strata/cuda/device.hpp"
 #include "support/mpi_world.hpp"
 #include "support/topologies.hpp"

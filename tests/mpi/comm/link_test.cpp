@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/comm/link.hpp"
-
 #include <gtest/gtest.h>
 
+#include "strata/comm/device_exchange.hpp"
 #include "support/run_setup.hpp"
 
 namespace strata::comm {

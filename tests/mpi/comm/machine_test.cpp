@@ -12,10 +12,9 @@
 #include <set>
 #include <sstream>
 
-#include "strata/comm/resources.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/host_limits.hpp"
+#include "strata/util/system.hpp"
 #include "support/mpi_world.hpp"
 
 namespace strata::comm {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <thread>
 
-#include "strata/comm/presence.hpp"
+#include "strata/comm/watchdog.hpp"
 
 int main(int argc, char** argv) {
   using namespace std::chrono_literals;

@@ -7,7 +7,7 @@
 #include <set>
 #include <thread>
 
-#include "strata/comm/id_segments.hpp"
+#include "strata/comm/device_exchange.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/cuda/stream.hpp"
 #include "support/methods.hpp"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "strata/plan/planner.hpp"
+#include "strata/plan/placement.hpp"
 #include "strata/tensor/chunk_tensor.hpp"
 #include "support/run_setup.hpp"
 

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "strata/batches/placed_graph.hpp"
-#include "strata/graph/part_writer.hpp"
+#include "strata/graph/manifest_file.hpp"
 #include "strata/util/error.hpp"
 #include "support/machine_graph_cases.hpp"
 

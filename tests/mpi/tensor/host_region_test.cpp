@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/tensor/host_region.hpp"
-
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -17,6 +15,7 @@
 #include <optional>
 #include <set>
 
+#include "strata/tensor/host_array.hpp"
 #include "strata/util/error.hpp"
 #include "support/run_setup.hpp"
 

@@ -16,7 +16,7 @@
 #include <torch/csrc/distributed/c10d/FlightRecorder.hpp>
 #include <vector>
 
-#include "strata/comm/orderly_end.hpp"
+#include "strata/comm/watchdog.hpp"
 #include "strata/torch_ranks/torch_ranks.hpp"
 #include "strata/util/error.hpp"
 

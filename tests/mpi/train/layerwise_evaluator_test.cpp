@@ -7,11 +7,11 @@
 #include <fstream>
 #include <optional>
 
+#include "evaluation/evaluator.hpp"
 #include "strata/batches/placed_graph.hpp"
 #include "strata/graph/npy.hpp"
 #include "strata/nn/model.hpp"
 #include "strata/train/config.hpp"
-#include "strata/train/evaluator.hpp"
 #include "support/random_dataset.hpp"
 #include "support/run_setup.hpp"
 

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "strata/train/evaluator.hpp"
+#include "evaluation/evaluator.hpp"
 #include "support/evaluation_cases.hpp"
 #include "task/missing_targets.hpp"
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/batches/batch_padder.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cstddef>
 
+#include "strata/batches/batch.hpp"
 #include "support/expect_error.hpp"
 
 namespace strata::batches {

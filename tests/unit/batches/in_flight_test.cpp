@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/batches/in_flight.hpp"
-
 #include <gtest/gtest.h>
+
+#include "strata/batches/pipeline.hpp"
 
 namespace strata::batches {
 namespace {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/batches/seed_schedule.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <numeric>
 #include <random>
 #include <set>
+
+#include "strata/batches/pipeline.hpp"
 
 namespace strata::batches {
 namespace {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/batches/unified_tensor.hpp"
-
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -12,8 +10,8 @@
 #include <tuple>
 #include <vector>
 
+#include "strata/batches/graph.hpp"
 #include "strata/cuda/buffer.hpp"
-#include "strata/cuda/copy.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/util/error.hpp"
 #include "support/expect_error.hpp"

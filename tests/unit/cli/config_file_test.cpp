@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/cli/config_file.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +7,7 @@
 #include <iterator>
 #include <random>
 
+#include "strata/cli/options.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_folder.hpp"
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/comm/launch_order.hpp"
-
 #include <gtest/gtest.h>
 
 #include <mutex>
@@ -9,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "strata/comm/reducer.hpp"
 #include "strata/cuda/stream.hpp"
 
 namespace strata::comm {

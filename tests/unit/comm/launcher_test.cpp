@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "strata/comm/launcher.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,7 +10,6 @@
 #include <vector>
 
 #include "strata/comm/backend.hpp"
-#include "strata/comm/launcher_rank.hpp"
 #include "strata/util/error.hpp"
 #include "support/expect_error.hpp"
 

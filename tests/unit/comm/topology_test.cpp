@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "strata/comm/process_identity.hpp"
-#include "strata/comm/ranks.hpp"
+#include "strata/comm/communicator.hpp"
+#include "strata/comm/machine.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::comm {

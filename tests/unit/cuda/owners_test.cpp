@@ -9,11 +9,7 @@
 #include <vector>
 
 #include "strata/cuda/buffer.hpp"
-#include "strata/cuda/copy.hpp"
 #include "strata/cuda/device.hpp"
-#include "strata/cuda/graph.hpp"
-#include "strata/cuda/nvtx_range.hpp"
-#include "strata/cuda/registration.hpp"
 #include "strata/cuda/stream.hpp"
 #include "strata/util/error.hpp"
 

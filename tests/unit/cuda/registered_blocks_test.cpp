@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "strata/cuda/copy.hpp"
+#include "strata/cuda/buffer.hpp"
 
 namespace strata::cuda {
 namespace {

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <map>
 
-#include "strata/graph/input_stamp.hpp"
+#include "strata/graph/read_graph.hpp"
 #include "support/dataset_files.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_folder.hpp"

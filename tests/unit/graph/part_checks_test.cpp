@@ -8,7 +8,7 @@
 #include <functional>
 #include <random>
 
-#include "strata/graph/part_writer.hpp"
+#include "strata/graph/manifest_file.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
 #include "support/temporary_folder.hpp"

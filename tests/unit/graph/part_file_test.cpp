@@ -12,10 +12,9 @@
 #include <numeric>
 #include <random>
 
-#include "strata/graph/part_writer.hpp"
+#include "strata/graph/manifest_file.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
-#include "strata/util/hash.hpp"
 
 namespace strata::graph {
 namespace {

@@ -6,10 +6,9 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "strata/graph/dataset_source.hpp"
 #include "strata/graph/part_file.hpp"
 #include "strata/graph/read_graph.hpp"
-#include "strata/util/home.hpp"
+#include "strata/util/files.hpp"
 #include "support/dataset_files.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_folder.hpp"

@@ -10,8 +10,8 @@
 
 #include "build_csc.hpp"
 #include "stored_lists.hpp"
-#include "strata/graph/input_stamp.hpp"
 #include "strata/graph/npy.hpp"
+#include "strata/graph/read_graph.hpp"
 #include "strata/util/random.hpp"
 #include "support/dataset_files.hpp"
 #include "support/expect_error.hpp"

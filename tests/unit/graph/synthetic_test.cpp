@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "strata/graph/synthetic.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,8 +14,7 @@
 
 #include "build_csc.hpp"
 #include "strata/graph/read_graph.hpp"
-#include "strata/graph/synthetic_pieces.hpp"
-#include "strata/util/hash.hpp"
+#include "strata/util/files.hpp"
 #include "support/expect_error.hpp"
 
 namespace strata::graph {

@@ -9,6 +9,9 @@ module only.
 
 Extras, which lie in a folder of their own, stand above all modules, and are siblings. The engine's tests, bindings and Python do
 not know them either.
+
+A public header is one that another module, the Python package, an example or a benchmark includes; what only its own module needs
+lies beside the sources.
 """
 import re
 from dataclasses import dataclass
@@ -21,7 +24,7 @@ LEVEL_OF = {module: level for level, modules in enumerate([*LEVELS, EXTRAS]) for
 PARTITION_MAY = {"util", "graph"}
 # Only this room of it, which builds without CUDA leave out, includes CUDA, and headers that need no linking.
 PARTITION_CUDA_ROOM = Path("partition/cuda")
-PARTITION_CUDA_MAY = {"strata/cuda/check.cuh", "strata/cuda/launch.cuh"}
+PARTITION_CUDA_MAY = {"strata/cuda/kernels.cuh"}
 # Plans are values, for which neither ranks nor devices are needed.
 PLAN_MAY = {"util", "graph"}
 PLAN_MAY_OF_TENSOR = {"strata/tensor/path_rates.hpp", "strata/tensor/placement.hpp"}
@@ -151,6 +154,25 @@ def faults_of_the_engine(root):
         pattern = include if file.suffix in SUFFIXES else imported if file.suffix == ".py" else None
         for match in pattern.finditer(file.read_text()) if pattern else ():
             yield f"{file.relative_to(root)}: includes {match[1]}: the engine knows no extra"
+
+
+# Beside the modules: who else may be the reason that a header is public. tests/mpi/seams shows what others may add.
+USERS_BESIDE = ["python", "examples", "benchmarks", "tests/mpi/seams"]
+
+
+def headers_without_users(root):
+    """Public headers of the engine that no other module, and nothing beside the modules, includes."""
+    used = set()
+    for module, file in files_by_module(root):
+        used.update(i.header for i in includes_of(file) if module_of_header(i.header) != module)
+    for base in USERS_BESIDE:
+        for file in sorted((root / base).rglob("*")):
+            if file.suffix in SUFFIXES:
+                used.update(i.header for i in includes_of(file))
+    for file in sorted((root / "include").rglob("*")):
+        header = str(file.relative_to(root / "include"))
+        if file.suffix in SUFFIXES and header not in used:
+            yield f"{file.relative_to(root)}: is used by {module_of_header(header)} alone, beside whose sources it belongs"
 
 
 def faults(root):

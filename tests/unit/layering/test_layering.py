@@ -17,6 +17,9 @@ class ThisProject(unittest.TestCase):
     def test_keeps_the_order_of_modules(self):
         self.assertEqual(include_order.faults(ROOT), [])
 
+    def test_has_public_headers_for_others_only(self):
+        self.assertEqual([*include_order.headers_without_users(ROOT)], [])
+
     def test_was_looked_at_as_a_whole(self):
         modules = {module for module, _ in include_order.files_by_module(ROOT)}
         self.assertEqual(modules, set(include_order.LEVEL_OF) | {"partition"})
@@ -108,8 +111,8 @@ class Tree(unittest.TestCase):
         self.expect_fault("src/cli/a.cpp", '"strata/partition/partition.hpp"', "no module below cli")
 
     def test_with_cuda_in_the_wrong_place_of_partition(self):
-        self.write("partition/cuda/a.cu", '#include <cuda_runtime.h>\n#include "strata/cuda/check.cuh"\n')
-        self.write("include/strata/cuda/check.cuh", "#pragma once\n")
+        self.write("partition/cuda/a.cu", '#include <cuda_runtime.h>\n#include "strata/cuda/kernels.cuh"\n')
+        self.write("include/strata/cuda/kernels.cuh", "#pragma once\n")
         self.assertEqual(include_order.faults(self.root), [])
         self.expect_fault("partition/cuda/b.cu", '"strata/cuda/cuda.hpp"', "only util and graph")
         for name in ("partition/cuda/b.hpp", "partition/multilevel/b.cu"):
@@ -137,6 +140,14 @@ class Tree(unittest.TestCase):
         self.expect_fault("src/store/a.cpp", '"load/../layout.hpp"', private + "store")
         self.write("include/strata/util/detail.hpp", "#pragma once\n")
         self.expect_fault("include/strata/util/util.hpp", '"detail.hpp"', "a public header")
+
+    def test_with_a_public_header_that_no_other_module_includes(self):
+        self.write("include/strata/util/own.hpp", "#pragma once\n")
+        self.write("src/util/a.cpp", '#include "strata/util/own.hpp"\n')
+        fault = "include/strata/util/own.hpp: is used by util alone, beside whose sources it belongs"
+        self.assertIn(fault, [*include_order.headers_without_users(self.root)])
+        self.write("examples/a.cpp", '#include "strata/util/own.hpp"\n')
+        self.assertNotIn(fault, [*include_order.headers_without_users(self.root)])
 
     def test_with_a_header_that_is_missing(self):
         self.expect_fault("src/train/a.cpp", '"strata/util/missing.hpp"', "there is no such header")

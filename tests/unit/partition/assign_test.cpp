@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/partition/assign.hpp"
-
 #include <gmock/gmock.h>
 
 #include <array>
@@ -10,6 +8,7 @@
 
 #include "assign/metis_graph.hpp"
 #include "random_graph.hpp"
+#include "strata/partition/build.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_folder.hpp"
 

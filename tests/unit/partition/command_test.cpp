@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "strata/partition/command_job.hpp"
 #include "strata/util/files.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_folder.hpp"

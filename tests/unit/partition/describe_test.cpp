@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/partition/describe.hpp"
-
 #include <gmock/gmock.h>
 
 #include <vector>
 
+#include "output/convert.hpp"
 #include "random_graph.hpp"
 #include "strata/graph/read_graph.hpp"
-#include "strata/partition/convert.hpp"
+#include "strata/partition/inspect.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace strata::partition {

@@ -15,7 +15,7 @@
 #include "multilevel/jet.hpp"
 #include "multilevel/local_search.hpp"
 #include "random_graph.hpp"
-#include "strata/partition/assign.hpp"
+#include "strata/partition/build.hpp"
 #include "support/expect_error.hpp"
 
 namespace strata::partition {

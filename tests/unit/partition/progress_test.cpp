@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/util/progress.hpp"
-
 #include <gmock/gmock.h>
 
 #include <atomic>
@@ -8,12 +6,11 @@
 #include <set>
 #include <thread>
 
+#include "output/convert.hpp"
 #include "random_graph.hpp"
-#include "strata/partition/assign.hpp"
 #include "strata/partition/build.hpp"
-#include "strata/partition/convert.hpp"
-#include "strata/partition/describe.hpp"
 #include "strata/partition/inspect.hpp"
+#include "strata/util/log.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace strata::partition {

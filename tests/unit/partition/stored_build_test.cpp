@@ -4,12 +4,12 @@
 
 #include <numeric>
 
+#include "assign/memory_plan.hpp"
 #include "random_graph.hpp"
 #include "strata/partition/build.hpp"
 #include "strata/partition/inspect.hpp"
-#include "strata/partition/memory_plan.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/thread_pool.hpp"
+#include "strata/util/threads.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_folder.hpp"
 

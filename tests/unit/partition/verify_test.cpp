@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "random_graph.hpp"
-#include "strata/graph/part_writer.hpp"
+#include "strata/graph/manifest_file.hpp"
 #include "strata/partition/build.hpp"
 #include "strata/partition/inspect.hpp"
 #include "strata/util/files.hpp"

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/plan/cluster.hpp"
-
 #include <gtest/gtest.h>
 
+#include "strata/plan/forecast.hpp"
 #include "strata/util/error.hpp"
 #include "support/expect_error.hpp"
 

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/plan/graph_demands.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
+#include "strata/plan/graph_placement.hpp"
 #include "unit/plan/small_graph.hpp"
 
 namespace strata::plan {

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
-#include "strata/plan/graph_demands.hpp"
-#include "strata/plan/memory.hpp"
-#include "strata/plan/placement_request.hpp"
+#include "strata/plan/forecast.hpp"
+#include "strata/plan/graph_placement.hpp"
+#include "strata/plan/placement.hpp"
 #include "strata/util/error.hpp"
 #include "unit/plan/small_graph.hpp"
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/plan/halo_heat.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <random>
 #include <vector>
+
+#include "strata/plan/heat.hpp"
 
 namespace strata::plan {
 namespace {

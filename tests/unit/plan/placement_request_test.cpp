@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/plan/placement_request.hpp"
-
 #include <gtest/gtest.h>
 
+#include "strata/plan/placement.hpp"
 #include "support/expect_error.hpp"
 
 namespace strata::plan {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/plan/planner.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -11,6 +9,7 @@
 #include <numeric>
 #include <random>
 
+#include "strata/plan/placement.hpp"
 #include "strata/util/error.hpp"
 #include "support/expect_error.hpp"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/plan/step_model.hpp"
-
 #include <gtest/gtest.h>
+
+#include "strata/plan/forecast.hpp"
 
 namespace strata::plan {
 namespace {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/store/adjacency_cache_view.hpp"
-
 #include <gtest/gtest.h>
 
+#include "strata/store/graph_view.hpp"
 #include "support/reference_sampler.hpp"
 
 namespace strata::store {

@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "strata/sampling/uniform_picks.hpp"
 #include "strata/util/error.hpp"
 #include "support/reference_sampler.hpp"
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/plan/list_ranking.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 #include <random>
 
 #include "cache/adjacency_directory.hpp"
+#include "strata/plan/graph_placement.hpp"
 
 namespace strata::store {
 namespace {

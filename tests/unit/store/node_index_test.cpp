@@ -6,7 +6,7 @@
 #include <random>
 #include <set>
 
-#include "strata/store/device_node_index.hpp"
+#include "strata/store/halo.hpp"
 
 namespace strata::store {
 namespace {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/store/owner_split.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <limits>
 #include <random>
 
+#include "strata/store/halo.hpp"
 #include "strata/util/error.hpp"
 #include "support/topologies.hpp"
 

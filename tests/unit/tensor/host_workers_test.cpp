@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "host_path/host_workers_cpu.hpp"
-#include "strata/util/host_limits.hpp"
+#include "strata/util/system.hpp"
 
 namespace strata::tensor {
 namespace {

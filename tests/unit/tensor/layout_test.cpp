@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/tensor/layout.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <random>
 
+#include "strata/tensor/array_copies.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/shares.hpp"
+#include "strata/util/ranges.hpp"
 
 namespace strata::tensor {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "strata/nn/model.hpp"
 #include "strata/nn/optimizer.hpp"
-#include "strata/partition/describe.hpp"
-#include "strata/plan/memory.hpp"
+#include "strata/partition/inspect.hpp"
+#include "strata/plan/forecast.hpp"
 #include "strata/train/config.hpp"
 
 namespace strata::train {

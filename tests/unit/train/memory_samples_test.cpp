@@ -6,7 +6,7 @@
 #include <chrono>
 #include <vector>
 
-#include "strata/util/memory.hpp"
+#include "strata/util/system.hpp"
 
 namespace strata::train {
 namespace {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/train/scores.hpp"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
+
+#include "strata/train/task.hpp"
 
 namespace strata::train {
 namespace {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/train/stop_listener.hpp"
-
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -10,6 +8,7 @@
 #include <functional>
 #include <thread>
 
+#include "strata/train/trainer.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::train {

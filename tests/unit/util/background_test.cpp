@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/util/background.hpp"
-
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -9,6 +7,8 @@
 #include <future>
 #include <memory>
 #include <stdexcept>
+
+#include "strata/util/threads.hpp"
 
 namespace strata {
 namespace {

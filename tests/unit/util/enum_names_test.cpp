@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/util/enum_names.hpp"
-
 #include <gtest/gtest.h>
 
-#include "strata/util/log_level.hpp"
+#include "strata/util/log.hpp"
+#include "strata/util/text.hpp"
 #include "support/expect_error.hpp"
 
 namespace strata {

@@ -13,8 +13,7 @@
 
 #include "strata/util/error.hpp"
 #include "strata/util/log.hpp"
-#include "strata/util/process.hpp"
-#include "strata/util/terminal.hpp"
+#include "strata/util/system.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace strata {

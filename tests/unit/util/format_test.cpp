@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/util/format.hpp"
-
 #include <gtest/gtest.h>
 
 #include <limits>
 
+#include "strata/util/text.hpp"
 #include "support/expect_error.hpp"
 
 namespace strata {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/util/hash.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <set>
 #include <string>
+
+#include "strata/util/files.hpp"
 
 namespace strata {
 namespace {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/util/host_limits.hpp"
-
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,8 +12,8 @@
 #include <fstream>
 #include <thread>
 
-#include "strata/util/memory.hpp"
-#include "strata/util/thread_pool.hpp"
+#include "strata/util/system.hpp"
+#include "strata/util/threads.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace strata {

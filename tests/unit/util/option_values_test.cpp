@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/util/option_values.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "strata/util/options.hpp"
 #include "support/expect_error.hpp"
 
 namespace strata::options {

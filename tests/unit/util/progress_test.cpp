@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/util/progress.hpp"
-
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <memory>
 #include <string>
 #include <thread>
+
+#include "strata/util/log.hpp"
 
 namespace strata {
 namespace {

@@ -13,7 +13,7 @@
 #include <thread>
 
 #include "strata/util/error.hpp"
-#include "strata/util/memory.hpp"
+#include "strata/util/system.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_folder.hpp"
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/util/thread_pool.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,6 +9,8 @@
 #include <stdexcept>
 #include <thread>
 #include <vector>
+
+#include "strata/util/threads.hpp"
 
 namespace strata {
 namespace {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/util/utf8.hpp"
-
 #include <gtest/gtest.h>
 
+#include "strata/util/text.hpp"
 #include "support/expect_error.hpp"
 
 namespace strata {

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/util/worker.hpp"
-
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -8,6 +6,8 @@
 #include <set>
 #include <stdexcept>
 #include <thread>
+
+#include "strata/util/threads.hpp"
 
 namespace strata {
 namespace {

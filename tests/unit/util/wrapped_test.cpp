@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/util/wrapped.hpp"
-
 #include <gtest/gtest.h>
+
+#include "strata/util/text.hpp"
 
 namespace strata {
 namespace {

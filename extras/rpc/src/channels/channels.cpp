@@ -9,11 +9,10 @@
 #include <set>
 
 #include "strata/comm/machine.hpp"
-#include "strata/comm/resources.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
 #include "strata/util/log.hpp"
+#include "strata/util/text.hpp"
 #include "wire.hpp"
 
 namespace strata::rpc {

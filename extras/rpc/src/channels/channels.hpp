@@ -17,7 +17,7 @@
 #include "channels/network_routes.hpp"
 #include "strata/comm/communicator.hpp"
 #include "strata/rpc/agent.hpp"
-#include "strata/tensor/host_region.hpp"
+#include "strata/tensor/host_array.hpp"
 
 namespace strata::rpc {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "strata/cuda/copy.hpp"
+#include "strata/cuda/buffer.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/util/error.hpp"
 

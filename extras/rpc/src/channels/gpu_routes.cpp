@@ -14,7 +14,7 @@
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/rpc/channel.hpp"
-#include "strata/tensor/host_region.hpp"
+#include "strata/tensor/host_array.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/log.hpp"
 #include "wire.hpp"

@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "channels/job_thread.hpp"
-#include "strata/comm/device_pipe.hpp"
+#include "strata/comm/device_exchange.hpp"
 
 namespace strata::rpc {
 

@@ -11,9 +11,9 @@
 
 #include "strata/cuda/device.hpp"
 #include "strata/rpc/channel.hpp"
-#include "strata/util/enum_names.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/log.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::rpc {
 namespace {

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "strata/cuda/device.hpp"
-#include "strata/cuda/registration.hpp"
 
 namespace strata::rpc {
 

@@ -5,7 +5,7 @@
 #include <array>
 #include <atomic>
 
-#include "strata/cuda/copy.hpp"
+#include "strata/cuda/buffer.hpp"
 
 namespace strata::rpc {
 

@@ -17,7 +17,7 @@
 #include <sstream>
 
 #include "strata/comm/backend.hpp"
-#include "strata/comm/process_identity.hpp"
+#include "strata/comm/communicator.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::rpc {

@@ -14,7 +14,7 @@
 #include "core.hpp"
 #include "modules/module_calls.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/worker.hpp"
+#include "strata/util/threads.hpp"
 
 namespace strata::rpc {
 

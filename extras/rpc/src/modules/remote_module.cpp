@@ -8,7 +8,7 @@
 #include "core.hpp"
 #include "strata/nn/weights.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::rpc::detail {
 namespace {

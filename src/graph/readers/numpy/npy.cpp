@@ -17,10 +17,9 @@
 
 #include "readers/numpy/mapped_file.hpp"
 #include "readers/numpy/parse_npy.hpp"
-#include "strata/util/compression.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
-#include "strata/util/utf8.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::graph {
 namespace {

@@ -18,8 +18,7 @@
 #include "readers/text/edge_buffer.hpp"
 #include "strata/graph/npy.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
-#include "strata/util/utf8.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::graph {
 namespace {

@@ -11,11 +11,10 @@
 #include "readers/numpy/mapped_file.hpp"
 #include "readers/numpy/parse_npy.hpp"
 #include "strata/graph/npy.hpp"
-#include "strata/util/compression.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
-#include "strata/util/memory.hpp"
-#include "strata/util/utf8.hpp"
+#include "strata/util/files.hpp"
+#include "strata/util/system.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::graph {
 namespace {

@@ -8,9 +8,8 @@
 
 #include "readers/numpy/number_types.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
-#include "strata/util/memory.hpp"
-#include "strata/util/utf8.hpp"
+#include "strata/util/system.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::graph {
 namespace {

@@ -12,7 +12,7 @@
 #include <cstring>
 #include <mutex>
 
-#include "strata/graph/input_stamp.hpp"
+#include "strata/graph/read_graph.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::graph {

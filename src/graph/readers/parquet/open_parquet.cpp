@@ -4,9 +4,9 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include "strata/util/compression.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/utf8.hpp"
+#include "strata/util/files.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::graph {
 namespace {

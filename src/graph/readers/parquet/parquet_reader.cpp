@@ -18,7 +18,7 @@
 #include "readers/text/edge_buffer.hpp"
 #include "readers/text/node_numbering.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/utf8.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::graph {
 namespace {

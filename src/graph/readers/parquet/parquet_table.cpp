@@ -9,9 +9,8 @@
 
 #include "readers/parquet/open_parquet.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
-#include "strata/util/progress.hpp"
-#include "strata/util/utf8.hpp"
+#include "strata/util/log.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::graph {
 namespace {

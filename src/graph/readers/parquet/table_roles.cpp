@@ -8,8 +8,7 @@
 
 #include "readers/column_names.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
-#include "strata/util/utf8.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::graph {
 namespace {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "readers/parquet/parquet_table.hpp"
-#include "strata/graph/dataset_source.hpp"
+#include "strata/graph/read_graph.hpp"
 
 namespace strata::graph {
 

@@ -15,8 +15,8 @@
 #include <system_error>
 #include <vector>
 
-#include "strata/util/compression.hpp"
 #include "strata/util/error.hpp"
+#include "strata/util/files.hpp"
 
 namespace strata::graph {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "build_csc.hpp"
 #include "readers/csv.hpp"
-#include "strata/graph/dataset_source.hpp"
+#include "strata/graph/read_graph.hpp"
 #include "strata/util/scratch.hpp"
 #include "strata/util/types.hpp"
 

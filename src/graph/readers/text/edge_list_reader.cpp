@@ -17,7 +17,7 @@
 #include "readers/text/node_numbering.hpp"
 #include "readers/text/table_layout.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::graph {
 namespace {

@@ -10,7 +10,7 @@
 #include <type_traits>
 
 #include "readers/text/line_blocks.hpp"
-#include "strata/util/utf8.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::graph {
 

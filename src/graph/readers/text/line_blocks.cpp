@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "strata/util/compression.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/utf8.hpp"
+#include "strata/util/files.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::graph {
 namespace {

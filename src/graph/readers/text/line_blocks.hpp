@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "readers/text/byte_stream.hpp"
-#include "strata/util/progress.hpp"
+#include "strata/util/log.hpp"
 #include "strata/util/scratch.hpp"
-#include "strata/util/thread_pool.hpp"
+#include "strata/util/threads.hpp"
 #include "strata/util/types.hpp"
 
 namespace strata::graph {

@@ -12,7 +12,7 @@
 #include "readers/text/edge_text_reader.hpp"
 #include "readers/text/fields.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::graph {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "strata/util/error.hpp"
-#include "strata/util/format.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::graph {
 namespace {

@@ -7,7 +7,7 @@
 #include <charconv>
 
 #include "readers/column_names.hpp"
-#include "strata/util/utf8.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::graph {
 namespace {

@@ -9,7 +9,6 @@
 #include <numeric>
 
 #include "strata/graph/manifest_file.hpp"
-#include "strata/graph/part_writer.hpp"
 #include "strata/util/error.hpp"
 #include "support/expect_error.hpp"
 #include "support/random_dataset.hpp"

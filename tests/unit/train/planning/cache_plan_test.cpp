@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/plan/cache_plan.hpp"
-
 #include <gtest/gtest.h>
 
 #include "planned_run.hpp"
 #include "planning/plan.hpp"
 #include "strata/graph/manifest_file.hpp"
+#include "strata/plan/forecast.hpp"
 
 namespace strata::train {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "planned_run.hpp"
 #include "strata/graph/part_file.hpp"
-#include "strata/plan/model_work.hpp"
+#include "strata/plan/forecast.hpp"
 #include "strata/util/error.hpp"
 #include "support/expect_error.hpp"
 

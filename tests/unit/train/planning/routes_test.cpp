@@ -5,7 +5,7 @@
 
 #include "planned_run.hpp"
 #include "planning/plan.hpp"
-#include "strata/plan/cluster.hpp"
+#include "strata/plan/forecast.hpp"
 #include "strata/util/error.hpp"
 #include "support/expect_error.hpp"
 

@@ -8,7 +8,7 @@
 #include "strata/cuda/stream.hpp"
 #include "strata/sampling/one_hop.hpp"
 #include "strata/tensor/chunk_tensor.hpp"
-#include "strata/util/thread_pool.hpp"
+#include "strata/util/threads.hpp"
 #include "strata/util/types.hpp"
 
 namespace strata::dgs {

@@ -9,7 +9,7 @@
 #include "strata/comm/backend.hpp"
 #include "strata/comm/machine.hpp"
 #include "strata/dgs/chunk_tensor.hpp"
-#include "strata/util/thread_pool.hpp"
+#include "strata/util/threads.hpp"
 
 namespace strata::dgs {
 

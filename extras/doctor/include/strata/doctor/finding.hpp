@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "strata/util/enum_names.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::doctor {
 

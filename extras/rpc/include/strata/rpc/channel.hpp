@@ -3,7 +3,7 @@
 #include <array>
 #include <cstdint>
 
-#include "strata/util/enum_names.hpp"
+#include "strata/util/text.hpp"
 
 namespace strata::rpc {
 

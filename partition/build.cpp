@@ -37,7 +37,7 @@ template <typename T>
 void hash_stored(Hasher& hasher, const T* values, Count count, const CompactGraph& structure) {
   constexpr Count kPiece = Count{1} << 20;
   for (Count first = 0; first < count; first += kPiece) {
-    hasher.update(values + first, sizeof(T) * static_cast<std::size_t>(std::min(kPiece, count - first)));
+    hasher.update(values + first, sizeof(T) * at(std::min(kPiece, count - first)));
     structure.release_pages();
   }
 }
@@ -174,10 +174,9 @@ std::vector<graph::ConstraintRecord> measure_constraints(const CompactGraph& str
     const auto asked =
         std::find(options.balance.begin(), options.balance.end(), constraint) != options.balance.end();
     for (int kind = 0; kind < kinds_of(constraint, structure); ++kind) {
-      std::vector<Count> weights(static_cast<std::size_t>(options.num_parts));
+      std::vector<Count> weights(at(options.num_parts));
       const std::vector<std::int32_t> of_node = weights_of(constraint, structure, splits.train, kind);
-      for (std::size_t v = 0; v < of_node.size(); ++v)
-        weights[static_cast<std::size_t>(part_of[v])] += of_node[v];
+      for (std::size_t v = 0; v < of_node.size(); ++v) weights[at(part_of[v])] += of_node[v];
       records.push_back({name_of(constraint, structure, kind),
                          asked && looks_for_few_cut_edges(options.method), options.imbalance,
                          std::move(weights)});
@@ -216,7 +215,7 @@ void check_disk(const std::filesystem::path& directory, const graph::Graph& grap
 std::vector<Count> degree_histogram(const CompactGraph& graph) {
   std::vector<Count> nodes;
   for (NodeId v = 0; v < graph.num_nodes; ++v) {
-    const auto bin = static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(graph.in_degree(v))));
+    const auto bin = at(std::bit_width(static_cast<std::uint64_t>(graph.in_degree(v))));
     if (bin >= nodes.size()) nodes.resize(bin + 1);
     ++nodes[bin];
   }

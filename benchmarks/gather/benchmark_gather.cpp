@@ -109,7 +109,7 @@ class Benchmark {
   /// Draws kBatches times as many ids of rows [first, end) as a gather takes.
   Ids random_ids(const Gather& gather, Count first, Count end) const {
     std::mt19937_64 random(static_cast<std::uint64_t>(gather.rows + machine_.rank()));
-    Ids ids(static_cast<std::size_t>(gather.rows * kBatches));
+    Ids ids(at(gather.rows * kBatches));
     for (auto& id : ids) id = first + static_cast<Count>(random() % static_cast<std::uint64_t>(end - first));
     for (Count batch = 0; gather.sorted && batch < kBatches; ++batch)
       std::sort(ids.begin() + batch * gather.rows, ids.begin() + (batch + 1) * gather.rows);
@@ -120,7 +120,7 @@ class Benchmark {
   static Ids distinct_ids(Count draws, double skew, Count table_rows, std::mt19937_64& random) {
     std::uniform_real_distribution<double> uniform;
     const double exponent = 1 / (1 - skew);
-    Ids ids(static_cast<std::size_t>(draws));
+    Ids ids(at(draws));
     for (auto& id : ids)
       id = static_cast<Count>(static_cast<double>(table_rows) * std::pow(uniform(random), exponent));
     std::ranges::sort(ids);
@@ -144,8 +144,7 @@ class Benchmark {
   }
   double measure(const tensor::ChunkTensor& tensor, const Gather& gather, const Ids& host_ids) {
     const auto ids = on_device(host_ids);
-    const std::size_t out_bytes =
-        static_cast<std::size_t>(gather.rows * tensor.spec().cols) * size_of(gather.out);
+    const std::size_t out_bytes = at(gather.rows * tensor.spec().cols) * size_of(gather.out);
     const cuda::Buffer out(cuda::Memory::device, out_bytes, "gathered rows", machine_.device());
     const auto gather_all = [&] {
       for (Count batch = 0; batch < kBatches; ++batch)
@@ -235,8 +234,7 @@ class Benchmark {
 
   static RowCode code_of(RowCode::Kind kind, Count cols) {
     RowCode code{.kind = kind, .cols = cols};
-    const auto entries =
-        static_cast<std::size_t>(code.num_groups() * RowCode::kEntries * RowCode::kGroupCols);
+    const auto entries = at(code.num_groups() * RowCode::kEntries * RowCode::kGroupCols);
     if (kind == RowCode::Kind::vq) code.codebooks = std::make_shared<std::vector<float>>(entries);
     return code;
   }

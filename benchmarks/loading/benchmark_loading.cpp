@@ -151,9 +151,8 @@ class Benchmark {
   /// Times one region of load()'s size: its pages are taken from the system where several ranks share them.
   double make_regions(Count bytes) const {
     std::optional<tensor::HostRegion> region;
-    return seconds_of([&] {
-      region.emplace(tensor::HostRegion::create(machine_, static_cast<std::size_t>(bytes), "the regions"));
-    });
+    return seconds_of(
+        [&] { region.emplace(tensor::HostRegion::create(machine_, at(bytes), "the regions")); });
   }
 
   const Arguments& arguments_;

@@ -24,7 +24,7 @@ constexpr Count kBlockBytes = Count{4} << 20;
 /// Fresh pages, as malloc returns for anything large; an owner.
 class Memory {
  public:
-  explicit Memory(Count bytes) : bytes_(static_cast<std::size_t>(std::max<Count>(bytes, 1))) {
+  explicit Memory(Count bytes) : bytes_(at(std::max<Count>(bytes, 1))) {
     void* data = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data == MAP_FAILED) throw OutOfMemory("no room for the plain read");
     data_ = static_cast<std::byte*>(data);
@@ -60,8 +60,7 @@ PlainRead::~PlainRead() {
 
 void PlainRead::read(const Block& block, std::byte* out) const {
   for (Count done = 0; done < block.bytes;) {
-    const auto got = ::pread(block.file->descriptor, out + done, static_cast<std::size_t>(block.bytes - done),
-                             block.offset + done);
+    const auto got = ::pread(block.file->descriptor, out + done, at(block.bytes - done), block.offset + done);
     if (got <= 0) fail(block.file->path, "read");
     done += got;
   }
@@ -75,8 +74,7 @@ double PlainRead::run(const comm::Machine& machine, ThreadPool& pool) const {
   const auto start = std::chrono::steady_clock::now();
   const Memory memory((end - first) * kBlockBytes);
   pool.parallel_for(end - first, 1, [&](Count begin, Count stop) {
-    for (Count i = begin; i < stop; ++i)
-      read(blocks_[static_cast<std::size_t>(first + i)], memory.data() + i * kBlockBytes);
+    for (Count i = begin; i < stop; ++i) read(blocks_[at(first + i)], memory.data() + i * kBlockBytes);
   });
   machine.barrier();
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

@@ -109,7 +109,7 @@ struct GroupVarint {
       bytes.push_back(0);
       for (std::size_t i = 0; i < 4; ++i) {
         const std::uint32_t number = numbers[first + i];
-        const auto more = static_cast<std::size_t>((std::bit_width(number | 1) - 1) / 8);
+        const auto more = at((std::bit_width(number | 1) - 1) / 8);
         bytes[lengths] = static_cast<std::uint8_t>(bytes[lengths] | more << 2 * i);
         for (std::size_t byte = 0; byte <= more; ++byte)
           bytes.push_back(static_cast<std::uint8_t>(number >> 8 * byte));

@@ -20,9 +20,8 @@ namespace {
 template <typename Visit>
 void visit_neighbors(const graph::CscGraph& graph, NodeId v, Visit visit) {
   NodeId last = -1;
-  for (Count e = graph.indptr[static_cast<std::size_t>(v)]; e < graph.indptr[static_cast<std::size_t>(v) + 1];
-       ++e) {
-    const NodeId u = graph.indices[static_cast<std::size_t>(e)];
+  for (Count e = graph.indptr[at(v)]; e < graph.indptr[at(v) + 1]; ++e) {
+    const NodeId u = graph.indices[at(e)];
     if (u != v && u != last) visit(u);
     last = u;
   }

@@ -137,7 +137,7 @@ std::vector<Sample> measure(const store::MachineGraph& graph, const Arguments& a
 
 double quantile(std::vector<double> values, double share) {
   std::sort(values.begin(), values.end());
-  return values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1))];
+  return values[at(share * static_cast<double>(values.size() - 1))];
 }
 
 nlohmann::json summary(const std::vector<Sample>& samples, const store::MachineGraph& graph,

@@ -43,8 +43,8 @@ std::vector<Count> limits_of(const Weights& weights, const AssignOptions& option
 
 void fill_empty_parts(int num_parts, const std::function<Count(Count)>& degree_of,
                       std::vector<std::int32_t>& part_of) {
-  std::vector<Count> sizes(static_cast<std::size_t>(num_parts));
-  const auto size_of = [&](std::int32_t part) -> Count& { return sizes[static_cast<std::size_t>(part)]; };
+  std::vector<Count> sizes(at(num_parts));
+  const auto size_of = [&](std::int32_t part) -> Count& { return sizes[at(part)]; };
   for (const std::int32_t part : part_of) ++size_of(part);
   std::vector<std::int32_t> empty;
   for (std::int32_t part = 0; part < num_parts; ++part)
@@ -55,7 +55,7 @@ void fill_empty_parts(int num_parts, const std::function<Count(Count)>& degree_o
   std::ranges::stable_sort(nodes, {}, degree_of);
   for (const std::int32_t v : nodes) {
     if (empty.empty()) return;
-    std::int32_t& part = part_of[static_cast<std::size_t>(v)];
+    std::int32_t& part = part_of[at(v)];
     if (size_of(part) < 2) continue;
     --size_of(part);
     part = empty.back();

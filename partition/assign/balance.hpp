@@ -35,10 +35,9 @@ std::vector<T> interleave(const Weights& weights, Count num_nodes) {
       weights.empty() || (weights.size() == 1 && std::all_of(weights[0].begin(), weights[0].end(),
                                                              [](std::int32_t w) { return w == 1; }));
   if (unit) return {};
-  std::vector<T> all(weights.size() * static_cast<std::size_t>(num_nodes));
+  std::vector<T> all(weights.size() * at(num_nodes));
   for (std::size_t c = 0; c < weights.size(); ++c) {
-    for (std::size_t v = 0; v < static_cast<std::size_t>(num_nodes); ++v)
-      all[v * weights.size() + c] = weights[c][v];
+    for (std::size_t v = 0; v < at(num_nodes); ++v) all[v * weights.size() + c] = weights[c][v];
   }
   return all;
 }

@@ -36,7 +36,7 @@ IdArray narrow(std::vector<NodeId> ids, ThreadPool& pool) {
 }
 
 void check(const graph::CscGraph& graph, ThreadPool& pool) {
-  const auto num_nodes = static_cast<std::size_t>(graph.num_nodes);
+  const auto num_nodes = at(graph.num_nodes);
   if (graph.indptr.size() != num_nodes + 1 || graph.indptr.front() != 0 ||
       graph.indptr.back() != graph.num_edges() || !std::is_sorted(graph.indptr.begin(), graph.indptr.end())) {
     throw InputError(
@@ -57,9 +57,8 @@ void check(const graph::CscGraph& graph, ThreadPool& pool) {
   pool.parallel_for(graph.num_nodes, kNodeGrain, [&](Count begin, Count end) {
     for (Count v = begin; v < end; ++v) {
       NodeId last = 0;
-      for (Count e = graph.indptr[static_cast<std::size_t>(v)];
-           e < graph.indptr[static_cast<std::size_t>(v) + 1]; ++e) {
-        const NodeId u = graph.indices[static_cast<std::size_t>(e)];
+      for (Count e = graph.indptr[at(v)]; e < graph.indptr[at(v) + 1]; ++e) {
+        const NodeId u = graph.indices[at(e)];
         if (u < last || u >= graph.num_nodes) {
           throw InputError(
               fmt::format("graph: in-neighbor {} of node {} is out of range [0, {}) or out of order", u, v,
@@ -96,12 +95,12 @@ CompactGraph compact(graph::StoredLists lists, ScratchStore& scratch) {
 }
 
 std::vector<Count> occurrences(const CompactGraph& graph, ThreadPool& pool) {
-  std::vector<Count> heat(static_cast<std::size_t>(graph.num_nodes));
+  std::vector<Count> heat(at(graph.num_nodes));
   graph.indices.span().visit([&](const auto* indices) {
     pool.parallel_for(graph.num_edges(), kEdgeGrain, [&](Count begin, Count end) {
       graph.release_pages();
       for (Count e = begin; e < end; ++e) {
-        std::atomic_ref{heat[static_cast<std::size_t>(indices[e])]}.fetch_add(1, std::memory_order_relaxed);
+        std::atomic_ref{heat[at(indices[e])]}.fetch_add(1, std::memory_order_relaxed);
       }
     });
   });
@@ -116,8 +115,7 @@ bool is_symmetric(const CompactGraph& graph, ThreadPool& pool) {
       std::uint64_t sum = 0;
       for (Count v = begin; v < end; ++v) {
         const std::uint64_t v_hash = mix64(static_cast<std::uint64_t>(v));
-        for (Count e = graph.indptr[static_cast<std::size_t>(v)];
-             e < graph.indptr[static_cast<std::size_t>(v) + 1]; ++e) {
+        for (Count e = graph.indptr[at(v)]; e < graph.indptr[at(v) + 1]; ++e) {
           const auto u = static_cast<std::uint64_t>(indices[e]);
           sum += mix64(v_hash + u) - mix64(mix64(u) + static_cast<std::uint64_t>(v));
         }

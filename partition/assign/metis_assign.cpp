@@ -37,7 +37,7 @@ std::vector<std::int32_t> partition_kway(const CompactGraph& graph, const Weight
 
 std::vector<std::int32_t> metis_assign(const CompactGraph& graph, const std::vector<NodeId>& train,
                                        const AssignOptions& options, ThreadPool& pool) {
-  if (options.num_parts == 1) return std::vector<std::int32_t>(static_cast<std::size_t>(graph.num_nodes), 0);
+  if (options.num_parts == 1) return std::vector<std::int32_t>(at(graph.num_nodes), 0);
   const Weights weights = metis_weights(graph, train, options);
   std::vector<std::int32_t> part_of = partition_kway(graph, weights, options, pool);
   const Count moves = rebalance(graph, weights, limits_of(weights, options), options.num_parts, part_of);

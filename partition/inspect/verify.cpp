@@ -56,7 +56,7 @@ std::vector<Problem> compare(const graph::PartRecord& found, const graph::PartRe
 
 std::vector<Problem> check_part_bytes(const fs::path& directory, const graph::PartitionRecord& record,
                                       int part, ProgressBar& progress) {
-  const graph::PartRecord& stored = record.parts[static_cast<std::size_t>(part)];
+  const graph::PartRecord& stored = record.parts[at(part)];
   std::error_code code;
   const auto bytes = static_cast<Count>(fs::file_size(directory / stored.file, code));
   if (code) return {{stored.file, "", "is missing: " + code.message()}};
@@ -82,8 +82,7 @@ std::vector<Problem> check_bytes(const fs::path& directory, const graph::Partiti
   ProgressBar progress{"check bytes", bytes_of(record), "bytes"};
   pool.parallel_for(static_cast<Count>(record.parts.size()), 1, [&](Count begin, Count end) {
     for (Count p = begin; p < end; ++p)
-      by_part[static_cast<std::size_t>(p)] =
-          check_part_bytes(directory, record, static_cast<int>(p), progress);
+      by_part[at(p)] = check_part_bytes(directory, record, static_cast<int>(p), progress);
   });
   std::vector<Problem> problems;
   for (const auto& part : by_part) problems.insert(problems.end(), part.begin(), part.end());

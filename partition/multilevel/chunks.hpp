@@ -55,8 +55,7 @@ class Chunks {
       if (wave.size() == 1) {
         work(wave.front());
       } else {
-        pool.parallel_for(std::ssize(wave), 1,
-                          [&](Count i, Count) { work(wave[static_cast<std::size_t>(i)]); });
+        pool.parallel_for(std::ssize(wave), 1, [&](Count i, Count) { work(wave[at(i)]); });
       }
       for (const Range& range : wave) settle(range);
     });

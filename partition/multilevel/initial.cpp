@@ -34,7 +34,7 @@ std::vector<idx_t> node_weights(const LevelGraph& graph) {
 std::vector<idx_t> edge_weights(const LevelGraph& graph) {
   if (graph.edge_weights == nullptr) return {};
   const std::uint32_t *const first = graph.edge_weights, *const last = first + graph.num_entries();
-  std::vector<idx_t> result(static_cast<std::size_t>(graph.num_entries()));
+  std::vector<idx_t> result(at(graph.num_entries()));
   const Count total = std::accumulate(first, last, Count{0});
   std::transform(first, last, result.begin(),
                  [shift = shift_for(total)](std::uint32_t w) { return scaled(w, shift); });

@@ -13,7 +13,7 @@ constexpr Count kGrain = Count{1} << 12;
 }  // namespace
 
 std::vector<Count> total_weights(const LevelGraph& graph) {
-  std::vector<Count> totals(static_cast<std::size_t>(graph.num_constraints));
+  std::vector<Count> totals(at(graph.num_constraints));
   if (graph.node_weights.empty()) return {graph.num_nodes};
   for (std::size_t i = 0; i < graph.node_weights.size(); ++i)
     totals[i % totals.size()] += graph.node_weights[i];
@@ -22,7 +22,7 @@ std::vector<Count> total_weights(const LevelGraph& graph) {
 
 std::vector<Count> heaviest_nodes(const LevelGraph& graph) {
   if (graph.node_weights.empty()) return {1};
-  std::vector<Count> most(static_cast<std::size_t>(graph.num_constraints));
+  std::vector<Count> most(at(graph.num_constraints));
   for (std::size_t i = 0; i < graph.node_weights.size(); ++i)
     most[i % most.size()] = std::max(most[i % most.size()], graph.node_weights[i]);
   return most;

@@ -33,12 +33,9 @@ struct LevelGraph {
 
   Count num_entries() const { return begin[num_nodes]; }
   Count degree(Count v) const { return begin[v + 1] - begin[v]; }
-  Count edge_weight(Count e) const {
-    return edge_weights == nullptr ? 1 : edge_weights[static_cast<std::size_t>(e)];
-  }
+  Count edge_weight(Count e) const { return edge_weights == nullptr ? 1 : edge_weights[at(e)]; }
   Count weight(Count v, int constraint) const {
-    return node_weights.empty() ? 1
-                                : node_weights[static_cast<std::size_t>(v * num_constraints + constraint)];
+    return node_weights.empty() ? 1 : node_weights[at(v * num_constraints + constraint)];
   }
   void use_own_lists() {
     begin = own_begin.data();

@@ -13,27 +13,24 @@ class Loads {
   Loads(const LevelGraph& graph, const std::vector<std::int32_t>& part_of, int num_parts,
         std::vector<Count> limits)
       : graph_{graph},
-        constraints_{static_cast<std::size_t>(graph.num_constraints)},
+        constraints_{at(graph.num_constraints)},
         num_parts_{num_parts},
         limits_{std::move(limits)},
-        loads_(constraints_ * static_cast<std::size_t>(num_parts)) {
-    for (Count v = 0; v < graph.num_nodes; ++v) add(v, part_of[static_cast<std::size_t>(v)], 1);
+        loads_(constraints_ * at(num_parts)) {
+    for (Count v = 0; v < graph.num_nodes; ++v) add(v, part_of[at(v)], 1);
   }
 
   int num_parts() const { return num_parts_; }
   int num_constraints() const { return static_cast<int>(constraints_); }
   const std::vector<Count>& limits() const { return limits_; }
-  Count load(std::int32_t part, int c) const { return loads_[index(part) + static_cast<std::size_t>(c)]; }
-  Count excess(std::int32_t part, int c) const {
-    return load(part, c) - limits_[static_cast<std::size_t>(c)];
-  }
+  Count load(std::int32_t part, int c) const { return loads_[index(part) + at(c)]; }
+  Count excess(std::int32_t part, int c) const { return load(part, c) - limits_[at(c)]; }
 
   /// The largest share of a limit that a part fills.
   double fullness(std::int32_t part) const {
     double most = 0;
     for (int c = 0; c < num_constraints(); ++c)
-      most = std::max(most, static_cast<double>(load(part, c)) /
-                                static_cast<double>(limits_[static_cast<std::size_t>(c)]));
+      most = std::max(most, static_cast<double>(load(part, c)) / static_cast<double>(limits_[at(c)]));
     return most;
   }
   bool is_over(std::int32_t part) const {
@@ -66,7 +63,7 @@ class Loads {
   }
 
  private:
-  std::size_t index(std::int32_t part) const { return static_cast<std::size_t>(part) * constraints_; }
+  std::size_t index(std::int32_t part) const { return at(part) * constraints_; }
   void add(Count node, std::int32_t part, int sign) {
     for (std::size_t c = 0; c < constraints_; ++c)
       loads_[index(part) + c] += sign * graph_.weight(node, static_cast<int>(c));

@@ -25,7 +25,7 @@ class Sums {
     for (const std::uint32_t slot : used_) table_[slot].key = -1;
     used_.clear();
     std::size_t wanted = 16;
-    while (wanted < 2 * static_cast<std::size_t>(keys)) wanted *= 2;
+    while (wanted < 2 * at(keys)) wanted *= 2;
     if (wanted > table_.size()) table_.assign(wanted, Entry{});
     mask_ = static_cast<std::uint32_t>(wanted - 1);
   }
@@ -60,17 +60,17 @@ class Links {
   /// Sums the edge weights from a node to each part. `part_of` returns the part of a node.
   template <typename Graph, typename PartOf>
   void count(const Graph& graph, PartOf part_of, Count node, int num_parts) {
-    for (const std::int32_t part : parts_) sums_[static_cast<std::size_t>(part)] = 0;
+    for (const std::int32_t part : parts_) sums_[at(part)] = 0;
     parts_.clear();
-    sums_.resize(static_cast<std::size_t>(num_parts));
+    sums_.resize(at(num_parts));
     for (Count e = graph.begin[node]; e < graph.begin[node + 1]; ++e) {
       const std::int32_t part = part_of(graph.ids[e]);
-      Count& sum = sums_[static_cast<std::size_t>(part)];
+      Count& sum = sums_[at(part)];
       if (sum == 0) parts_.push_back(part);
       sum += graph.edge_weight(e);
     }
   }
-  Count to(std::int32_t part) const { return sums_[static_cast<std::size_t>(part)]; }
+  Count to(std::int32_t part) const { return sums_[at(part)]; }
   /// Parts with a neighbor, in the order of the first one.
   const std::vector<std::int32_t>& parts() const { return parts_; }
 

@@ -79,8 +79,8 @@ void write_numbers(NpyWriter& file, Count count, const std::function<T(Count)>& 
   for (Count begin = 0; begin < count; begin += kElementsPerPiece) {
     stop.check();
     const Count end = std::min(count, begin + kElementsPerPiece);
-    piece.resize(static_cast<std::size_t>(end - begin));
-    for (Count i = begin; i < end; ++i) piece[static_cast<std::size_t>(i - begin)] = value(i);
+    piece.resize(at(end - begin));
+    for (Count i = begin; i < end; ++i) piece[at(i - begin)] = value(i);
     file.write(piece.data(), piece.size() * sizeof(T));
     if (scratch != nullptr) scratch->trim();
   }
@@ -97,7 +97,7 @@ void write_edges(const graph::ListsView& lists, const fs::path& path, const Stop
   write_numbers<Id>(
       file, lists.num_edges(),
       [&](Count e) {
-        while (lists.indptr[static_cast<std::size_t>(destination) + 1] <= e) ++destination;
+        while (lists.indptr[at(destination) + 1] <= e) ++destination;
         return static_cast<Id>(destination);
       },
       lists.scratch, stop);
@@ -119,8 +119,7 @@ void write_features(const graph::FeatureTable& features, const fs::path& path, S
     for (Count row = 0; row < features.rows; row += rows_per_piece) {
       stop.check();
       const Count rows = std::min(rows_per_piece, features.rows - row);
-      file.write(features.data + static_cast<std::size_t>(row) * row_bytes,
-                 static_cast<std::size_t>(rows) * row_bytes);
+      file.write(features.data + at(row) * row_bytes, at(rows) * row_bytes);
       if (scratch != nullptr) scratch->trim();
     }
   }
@@ -193,8 +192,7 @@ void write_npy_folder(const graph::Graph& graph, const graph::ListsView& lists, 
   if (!lists.weights.empty()) {
     NpyWriter file(folder / "edge_weight.npy", DType::f32, {lists.num_edges()});
     write_numbers<float>(
-        file, lists.num_edges(), [&](Count e) { return lists.weights[static_cast<std::size_t>(e)]; },
-        lists.scratch, stop);
+        file, lists.num_edges(), [&](Count e) { return lists.weights[at(e)]; }, lists.scratch, stop);
     file.close();
   }
   if (graph.features.cols > 0) write_features(graph.features, folder / "x.npy", lists.scratch, stop);

@@ -54,7 +54,7 @@ void convert_row(const std::byte* row, NodeId node, Count cols, std::byte* out) 
   bool finite = true;
   for (Count c = 0; c < cols; ++c) {
     typename From::Stored value;
-    std::memcpy(&value, row + static_cast<std::size_t>(c) * sizeof value, sizeof value);
+    std::memcpy(&value, row + at(c) * sizeof value, sizeof value);
     typename To::Stored stored;
     if constexpr (from == to) {
       stored = value;
@@ -62,12 +62,12 @@ void convert_row(const std::byte* row, NodeId node, Count cols, std::byte* out) 
       stored = To::from_float(From::to_float(value));
     }
     finite &= To::finite(stored);
-    std::memcpy(out + static_cast<std::size_t>(c) * sizeof stored, &stored, sizeof stored);
+    std::memcpy(out + at(c) * sizeof stored, &stored, sizeof stored);
   }
   if (finite) return;
   for (Count c = 0; c < cols; ++c) {
     typename From::Stored value;
-    std::memcpy(&value, row + static_cast<std::size_t>(c) * sizeof value, sizeof value);
+    std::memcpy(&value, row + at(c) * sizeof value, sizeof value);
     if (!To::finite(To::from_float(From::to_float(value)))) refuse(node, c, From::to_float(value), to);
   }
 }
@@ -115,15 +115,13 @@ RowConverter choose(DType from, DType to) {
 std::vector<std::byte> gather_rows(const graph::FeatureTable& table, const NodeId* nodes, Count num_nodes,
                                    const StoredType& type, ScratchStore* scratch) {
   const RowConverter convert = choose(table.dtype, type.code ? DType::f32 : type.dtype);
-  const std::size_t out_bytes = type.code ? static_cast<std::size_t>(type.code.row_bytes())
-                                          : static_cast<std::size_t>(table.cols) * size_of(type.dtype);
-  std::vector<std::byte> rows(static_cast<std::size_t>(num_nodes) * out_bytes);
-  std::vector<float> floats(static_cast<std::size_t>(type.code ? table.cols : 0));
+  const std::size_t out_bytes = type.code ? at(type.code.row_bytes()) : at(table.cols) * size_of(type.dtype);
+  std::vector<std::byte> rows(at(num_nodes) * out_bytes);
+  std::vector<float> floats(at(type.code ? table.cols : 0));
   FarTable far{scratch, table.data};
   for (Count i = 0; i < num_nodes; ++i) {
-    const std::byte* const row =
-        far.read(static_cast<std::size_t>(nodes[i]) * table.row_bytes(), table.row_bytes());
-    std::byte* const out = rows.data() + static_cast<std::size_t>(i) * out_bytes;
+    const std::byte* const row = far.read(at(nodes[i]) * table.row_bytes(), table.row_bytes());
+    std::byte* const out = rows.data() + at(i) * out_bytes;
     if (!type.code) {
       convert(row, nodes[i], table.cols, out);
       continue;
@@ -137,7 +135,7 @@ std::vector<std::byte> gather_rows(const graph::FeatureTable& table, const NodeI
 RowCode train_code(const graph::FeatureTable& table, std::uint64_t seed, ThreadPool& pool,
                    ScratchStore* scratch) {
   constexpr Count kSample = 16'384;
-  std::vector<NodeId> nodes(static_cast<std::size_t>(std::min(kSample, table.rows)));
+  std::vector<NodeId> nodes(at(std::min(kSample, table.rows)));
   for (std::size_t i = 0; i < nodes.size(); ++i) {  // one row out of each of as many runs of rows
     const auto first = table.rows * static_cast<Count>(i) / std::ssize(nodes),
                end = table.rows * static_cast<Count>(i + 1) / std::ssize(nodes);

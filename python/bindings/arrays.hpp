@@ -22,7 +22,7 @@ nb::ndarray<nb::array_api, T> array_of(const T* data, std::initializer_list<Coun
                                        nb::handle owner) {
   std::size_t extents[4] = {};
   std::size_t dimensions = 0;
-  for (const Count extent : shape) extents[dimensions++] = static_cast<std::size_t>(extent);
+  for (const Count extent : shape) extents[dimensions++] = at(extent);
   const int type = device.is_cuda() ? nb::device::cuda::value : nb::device::cpu::value;
   return nb::ndarray<nb::array_api, T>(const_cast<T*>(data), dimensions, extents, owner, nullptr,
                                        nb::dtype<T>(), type, device.index);

@@ -113,8 +113,7 @@ nb::object labels_of(const Graph& graph, const HostIdArray& ids) {
         filled<std::int64_t>(nodes.size(), [&](std::int64_t* out) { graph.labels(nodes, out); }));
   }
   const Count classes = graph.manifest().num_classes;
-  auto sets = filled<float>(nodes.size() * static_cast<std::size_t>(classes),
-                            [&](float* out) { graph.label_sets(nodes, out); });
+  auto sets = filled<float>(nodes.size() * at(classes), [&](float* out) { graph.label_sets(nodes, out); });
   return array_with(std::move(sets), {std::ssize(nodes), classes});
 }
 

@@ -179,7 +179,7 @@ nb::capsule more_ranks(const Process& process) {
 }
 
 const comm::Topology::Rank& place_of(const Process& process) {
-  return process.runtime->topology().ranks[static_cast<std::size_t>(process.world->rank())];
+  return process.runtime->topology().ranks[at(process.world->rank())];
 }
 
 }  // namespace

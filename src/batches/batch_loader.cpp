@@ -98,7 +98,7 @@ struct BatchLoader::State {
     const cuda::NvtxRange range("sample");
     const cuda::Stream& sample_stream = sample_streams[lane];
     const int index = buffer_of(step);
-    RingBuffer& buffer = ring[static_cast<std::size_t>(index)];
+    RingBuffer& buffer = ring[at(index)];
     const Count step_in_epoch = first_step + step;
     const auto global_step = static_cast<std::uint32_t>(
         static_cast<Count>(epoch) * options.schedule->steps_per_epoch() + step_in_epoch);
@@ -135,7 +135,7 @@ struct BatchLoader::State {
     const Count room = std::max(options.schedule->max_seeds(), batch.num_targets) * words;
     reserve(buffer.host_targets, room, cuda::Memory::pinned, "targets of a batch", device);
     for (Count i = 0; i < batch.num_targets; ++i) {
-      const auto seed = static_cast<std::size_t>(i);
+      const auto seed = at(i);
       const std::int32_t* target =
           seed < seeds.size() ? targets.of(seeds[seed] - first_node) : targets.missing.data();
       std::copy_n(target, words, buffer.host_targets.data() + i * words);
@@ -146,7 +146,7 @@ struct BatchLoader::State {
     const Stopwatch watch(gather_seconds);
     const cuda::NvtxRange range("gather");
     const cuda::Stream& gather_stream = gather_streams[lane];
-    RingBuffer& buffer = ring[static_cast<std::size_t>(buffer_of(step))];
+    RingBuffer& buffer = ring[at(buffer_of(step))];
     LoadedBatch& batch = buffer.batch;
     const TraceSpan span(options.made.trace, Trace::Lane::gather, batch.key.step);
     gather_stream.wait(buffer.sampled.ended());
@@ -165,8 +165,7 @@ struct BatchLoader::State {
                                           features.data(), gather_stream);
       const Count gathered = batch.num_inputs * feature_cols, all = rows * feature_cols;
       if (gathered < all) {
-        cuda::fill_async(features.data() + gathered, 0,
-                         static_cast<std::size_t>(all - gathered) * sizeof(float), gather_stream);
+        cuda::fill_async(features.data() + gathered, 0, at(all - gathered) * sizeof(float), gather_stream);
       }
       batch.features = features.data();
     }
@@ -182,8 +181,7 @@ struct BatchLoader::State {
       reserve(buffer.device_targets, buffer.host_targets.size(), cuda::memory_on(device),
               "targets of a batch", device);
       cuda::copy_async(buffer.device_targets.data(), buffer.host_targets.data(),
-                       static_cast<std::size_t>(batch.num_targets) * options.made.targets.missing.size() *
-                           sizeof(std::int32_t),
+                       at(batch.num_targets) * options.made.targets.missing.size() * sizeof(std::int32_t),
                        stream);
       batch.targets = buffer.device_targets.data();
     }
@@ -301,14 +299,14 @@ const LoadedBatch* BatchLoader::next(const cuda::Stream& stream) {
     }
     ++s.next_step;
   }
-  RingBuffer& buffer = s.ring[static_cast<std::size_t>(index)];
+  RingBuffer& buffer = s.ring[at(index)];
   stream.wait(buffer.gathered.ended());
   buffer.trained.begin(stream);
   return &buffer.batch;
 }
 
 void BatchLoader::release(const LoadedBatch& batch, const cuda::Stream& stream) {
-  state_->ring[static_cast<std::size_t>(batch.buffer)].trained.end(stream);
+  state_->ring[at(batch.buffer)].trained.end(stream);
   if (state_->options.order != nullptr) state_->options.order->end_step();
   if (state_->stages) state_->stages->board.release(batch.step_in_epoch - state_->first_step);
 }
@@ -319,7 +317,7 @@ bool BatchLoader::wait_for(std::chrono::milliseconds patience) {
 }
 
 void BatchLoader::exchange_features(const LoadedBatch& batch, cuda::Array<float>& other) {
-  std::swap(state_->ring[static_cast<std::size_t>(batch.buffer)].features, other);
+  std::swap(state_->ring[at(batch.buffer)].features, other);
 }
 
 void BatchLoader::end() {

@@ -193,10 +193,8 @@ struct Pipeline::State {
 
   BatchLanes lanes() const {
     BatchLanes lanes{.samplers = {}, .fetchers = {}, .buffers = batches_in_flight()};
-    for (int k = 0; k < in_flight.sampled; ++k)
-      lanes.samplers.push_back(sampling[static_cast<std::size_t>(k)].worker.get());
-    for (int k = 0; k < in_flight.gathered; ++k)
-      lanes.fetchers.push_back(gathering[static_cast<std::size_t>(k)].worker.get());
+    for (int k = 0; k < in_flight.sampled; ++k) lanes.samplers.push_back(sampling[at(k)].worker.get());
+    for (int k = 0; k < in_flight.gathered; ++k) lanes.fetchers.push_back(gathering[at(k)].worker.get());
     return lanes;
   }
 
@@ -343,7 +341,7 @@ struct Pipeline::State {
   }
 
   std::unique_ptr<sampling::MiniBatchSampler> make_sampler(int index) {
-    const auto& lane = sampling[static_cast<std::size_t>(index)];
+    const auto& lane = sampling[at(index)];
     sampling::ExchangeContext exchange;
     if (is_distributed() && !parts.graph->is_replicated()) {
       exchange = {.communicator = &lane.communicator,
@@ -376,7 +374,7 @@ struct Pipeline::State {
 
   RowExchangeContext row_context(int index) {
     if (!is_distributed()) return {.machine_offsets = {}, .arrival = parts.graph->arrival()};
-    const auto& lane = gathering[static_cast<std::size_t>(index)];
+    const auto& lane = gathering[at(index)];
     return {.communicator = &lane.communicator,
             .topology = parts.ranks.topology,
             .machine_offsets = parts.graph->machine_offsets(),

@@ -25,7 +25,7 @@ class SeedSchedule::Order {
 };
 
 SeedSchedule::SeedSchedule(const Options& options) : options_(options) {
-  const auto machine = static_cast<std::size_t>(options.machine);
+  const auto machine = at(options.machine);
   const NodeId begin = options.machine_offsets[machine], end = options.machine_offsets[machine + 1];
   owns_all_ = std::ranges::all_of(options.nodes, [&](NodeId v) { return v >= begin && v < end; });
   const auto steps_of = [&](Count nodes, Count batch) {
@@ -70,7 +70,7 @@ SeedSchedule::Share SeedSchedule::share_of(Count count) const {
 /// Seeds of one group keep their order. Ids within a part ascend from hot to cold, so sorting would give the
 /// first rank of a part the longest lists.
 std::vector<SeedSchedule::Seed> SeedSchedule::own_seeds(Count first, Count last, const Order& order) const {
-  const auto machine = static_cast<std::size_t>(options_.machine);
+  const auto machine = at(options_.machine);
   const NodeId begin = options_.machine_offsets[machine], end = options_.machine_offsets[machine + 1];
   RangeFinder part_of(options_.part_offsets);
   std::vector<Seed> own;
@@ -108,7 +108,7 @@ SeedSchedule::Step SeedSchedule::step(std::uint32_t epoch, Count step_in_epoch) 
   const std::vector<Seed> own = own_seeds(first, last, order);
   const Share share = share_of(std::ssize(own));
   for (Count i = share.begin; i < share.end; ++i) {
-    const Seed& seed = own[static_cast<std::size_t>(i)];
+    const Seed& seed = own[at(i)];
     step.add(seed.node, seed.place);
   }
   return step;

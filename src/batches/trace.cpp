@@ -65,7 +65,7 @@ void Trace::write(const std::filesystem::path& path, const comm::Communicator& w
 
   std::string text = names_of(world.rank());
   for (const Span& span : spans_) {
-    const auto lane = static_cast<std::size_t>(span.lane);
+    const auto lane = at(span.lane);
     text += fmt::format(
         ",\n"
         R"({{"ph":"X","name":"{}{}","pid":{},"tid":{},"ts":{:.3f},"dur":{:.3f})",

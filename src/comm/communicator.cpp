@@ -16,7 +16,7 @@ namespace {
 
 template <typename T>
 void reduce_in_pieces(std::span<T> values, Backend::Type type, Communicator::Op op, const GroupState& state) {
-  const std::size_t piece = static_cast<std::size_t>(state.piece_bytes) / sizeof(T);
+  const std::size_t piece = at(state.piece_bytes) / sizeof(T);
   for (std::size_t begin = 0; begin < values.size(); begin += piece) {
     const std::size_t count = std::min(piece, values.size() - begin);
     state.backend->all_reduce(values.data() + begin, static_cast<Count>(count), type, op);
@@ -24,7 +24,7 @@ void reduce_in_pieces(std::span<T> values, Backend::Type type, Communicator::Op 
 }
 
 void check_counts(const char* name, std::span<const Count> counts, const GroupState& state) {
-  if (counts.size() != static_cast<std::size_t>(state.size)) {
+  if (counts.size() != at(state.size)) {
     throw CommError(
         fmt::format("{}: {} counts for {} ranks ({})", name, counts.size(), state.size, state.who()));
   }
@@ -41,7 +41,7 @@ std::vector<Count> offsets(std::span<const Count> counts) {
 
 std::vector<std::string> strings_of(std::span<const Count> sizes) {
   std::vector<std::string> blobs(sizes.size());
-  for (std::size_t r = 0; r < sizes.size(); ++r) blobs[r].resize(static_cast<std::size_t>(sizes[r]));
+  for (std::size_t r = 0; r < sizes.size(); ++r) blobs[r].resize(at(sizes[r]));
   return blobs;
 }
 
@@ -83,20 +83,20 @@ void Communicator::broadcast(void* data, Count bytes, int root) const {
 void Communicator::broadcast(std::string& text, int root) const {
   auto length = static_cast<Count>(text.size());
   broadcast(&length, sizeof(length), root);
-  text.resize(static_cast<std::size_t>(length));
+  text.resize(at(length));
   broadcast(text.data(), length, root);
 }
 
 std::vector<std::string> Communicator::all_gather(const std::string& blob) const {
   const GroupState& state = Internals::of(*this);
   const Count mine = static_cast<Count>(blob.size());
-  const std::vector<Count> announced(static_cast<std::size_t>(state.size), mine);
+  const std::vector<Count> announced(at(state.size), mine);
   std::vector<std::string> blobs = strings_of(exchange_counts(announced));
-  blobs[static_cast<std::size_t>(state.rank)] = blob;
+  blobs[at(state.rank)] = blob;
   Transfers transfers(state);
   for (int step = 1; step < state.size; ++step) {
     const int from = (state.rank + state.size - step) % state.size, to = (state.rank + step) % state.size;
-    std::string& target = blobs[static_cast<std::size_t>(from)];
+    std::string& target = blobs[at(from)];
     transfers.receive(target.data(), static_cast<Count>(target.size()), from);
     transfers.send(blob.data(), mine, to);
   }
@@ -108,15 +108,15 @@ std::vector<std::string> Communicator::gather(const std::string& blob, int root)
   const GroupState& state = Internals::of(*this);
   const bool is_root = state.rank == root;
   const Count mine = static_cast<Count>(blob.size());
-  std::vector<Count> announced(static_cast<std::size_t>(state.size));
-  announced.at(static_cast<std::size_t>(root)) = mine;
+  std::vector<Count> announced(at(state.size));
+  announced.at(at(root)) = mine;
   const std::vector<Count> sizes = exchange_counts(announced);
   std::vector<std::string> blobs;
   if (is_root) blobs = strings_of(sizes);
   Transfers transfers(state);
   if (!is_root) transfers.send(blob.data(), mine, root);
   for (int r = 0; r < static_cast<int>(blobs.size()); ++r) {
-    std::string& target = blobs[static_cast<std::size_t>(r)];
+    std::string& target = blobs[at(r)];
     if (r == root)
       target = blob;
     else
@@ -144,7 +144,7 @@ void Communicator::all_to_all(const void* send_data, std::span<const Count> send
   const std::vector<Count> send_begin = offsets(send_bytes), recv_begin = offsets(recv_bytes);
   const char* outgoing = static_cast<const char*>(send_data);
   char* incoming = static_cast<char*>(recv_data);
-  const std::size_t size = static_cast<std::size_t>(state.size), self = static_cast<std::size_t>(state.rank);
+  const std::size_t size = at(state.size), self = at(state.rank);
   Transfers transfers(state);
   // Every rank starts with itself and then with a different peer, so that no rank gets all messages at once.
   for (std::size_t step = 0; step < size; ++step) {

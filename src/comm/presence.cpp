@@ -76,7 +76,7 @@ Presence check_presence(const World& world, const std::string& word, std::chrono
   constexpr std::chrono::seconds kToAnswer{1};
   const GroupState& state = Internals::of(world.communicator());
   if (state.size == 1) return {.words = {word}};
-  std::vector<int> peers(state.rank == 0 ? static_cast<std::size_t>(state.size) - 1 : 1);
+  std::vector<int> peers(state.rank == 0 ? at(state.size) - 1 : 1);
   std::iota(peers.begin(), peers.end(), state.rank == 0 ? 1 : 0);
   const std::size_t num_peers = peers.size();
   std::unique_ptr<Mailbox> mailbox = state.backend->mailbox(std::move(peers), sizeof(Greeting));

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "strata/comm/launcher.hpp"
+#include "strata/util/types.hpp"
 
 #if STRATA_WITH_CUDA
 #include <fmt/format.h>
@@ -17,7 +18,7 @@ std::vector<std::string> library_versions() {
   char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
   int length = 0;
   if (MPI_Get_library_version(text, &length) == MPI_SUCCESS) {
-    const std::string_view all(text, static_cast<std::size_t>(length));
+    const std::string_view all(text, at(length));
     versions.emplace_back(all.substr(0, all.find_first_of(",\n")));  // then package, ident and dates
   }
 #if STRATA_WITH_CUDA

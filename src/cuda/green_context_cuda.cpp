@@ -96,8 +96,7 @@ SmSplit split_sms(Device device, const SmShares& shares) {
   const std::ptrdiff_t second = share_of(units.whole.size(), shares.second,
                                          overlap ? count : std::max<std::ptrdiff_t>(1, count - first));
   SmSplit split;
-  if (shares.first < kAll)
-    split.first = make_group(std::span(units.whole).first(static_cast<std::size_t>(first)), device.index);
+  if (shares.first < kAll) split.first = make_group(std::span(units.whole).first(at(first)), device.index);
   if (shares.second < kAll) {
     std::vector<CUdevResource> last(units.whole.end() - second, units.whole.end());
     if (units.num_rest() > 0) last.push_back(units.rest);

@@ -17,7 +17,7 @@ std::size_t registration_block() {
     constexpr std::size_t kDefault = std::size_t{64} << 30, kPage = 4096;
     const char* const wanted = std::getenv("STRATA_REGISTRATION_BLOCK");
     if (wanted == nullptr) return kDefault;
-    const auto block = static_cast<std::size_t>(parse_bytes(wanted));
+    const auto block = at(parse_bytes(wanted));
     if (block == 0 || block % kPage != 0) {
       throw InputError(fmt::format("STRATA_REGISTRATION_BLOCK: {} is no multiple of {} bytes", wanted, kPage),
                        "Leave it out, or give a size such as 64KiB.");

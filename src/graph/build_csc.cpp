@@ -87,9 +87,9 @@ class Builder {
     place_chunks();
     check_memory();
     graph_.num_nodes = num_nodes_;
-    graph_.indices.resize(static_cast<std::size_t>(bucket_begin_.back()));
+    graph_.indices.resize(at(bucket_begin_.back()));
     graph_.edge_ids.resize(graph_.indices.size());
-    graph_.indptr.assign(static_cast<std::size_t>(num_nodes_) + 1, 0);
+    graph_.indptr.assign(at(num_nodes_) + 1, 0);
     within_.reset(new std::uint32_t[graph_.indices.size()]);
     distribute();
     pool_.parallel_for(buckets_.count, 1, [this](Count begin, Count end) {
@@ -108,7 +108,7 @@ class Builder {
   }
 
   void count_buckets() {
-    cursors_.assign(static_cast<std::size_t>(chunks_.count * buckets_.count), 0);
+    cursors_.assign(at(chunks_.count * buckets_.count), 0);
     pool_.parallel_for(list_.count, chunks_.size, [this](Count begin, Count end) {
       Count* const counts = chunk_row(begin / chunks_.size);
       for (Count i = begin; i < end; ++i) check(edges_.source(i), edges_.destination(i), i);
@@ -119,10 +119,10 @@ class Builder {
 
   /// Turns counts into the positions at which each chunk writes its entries of each bucket.
   void place_chunks() {
-    bucket_begin_.assign(static_cast<std::size_t>(buckets_.count) + 1, 0);
+    bucket_begin_.assign(at(buckets_.count) + 1, 0);
     Count total = 0;
     for (Count bucket = 0; bucket < buckets_.count; ++bucket) {
-      bucket_begin_[static_cast<std::size_t>(bucket)] = total;
+      bucket_begin_[at(bucket)] = total;
       for (Count chunk = 0; chunk < chunks_.count; ++chunk)
         total += std::exchange(chunk_row(chunk)[bucket], total);
     }
@@ -168,39 +168,35 @@ class Builder {
         const Count place = cursor[buckets_.of(destination)]++;
         sources[place] = source;
         ids[place] = edge;
-        within_[static_cast<std::size_t>(place)] = static_cast<std::uint32_t>(destination & mask);
+        within_[at(place)] = static_cast<std::uint32_t>(destination & mask);
       });
     });
   }
 
   void sort_bucket(Count bucket) {
-    const Count first = bucket_begin_[static_cast<std::size_t>(bucket)],
-                last = bucket_begin_[static_cast<std::size_t>(bucket) + 1];
+    const Count first = bucket_begin_[at(bucket)], last = bucket_begin_[at(bucket) + 1];
     const Count first_node = buckets_.first_node(bucket);
     const Count nodes = std::min(num_nodes_ - first_node, Count{1} << buckets_.shift);
     if (nodes <= 0) return;
-    std::vector<Count> cursor(static_cast<std::size_t>(nodes) + 1, 0);
-    for (Count e = first; e < last; ++e) ++cursor[within_[static_cast<std::size_t>(e)] + 1];
-    for (Count v = 0; v < nodes; ++v)
-      cursor[static_cast<std::size_t>(v) + 1] += cursor[static_cast<std::size_t>(v)];
+    std::vector<Count> cursor(at(nodes) + 1, 0);
+    for (Count e = first; e < last; ++e) ++cursor[within_[at(e)] + 1];
+    for (Count v = 0; v < nodes; ++v) cursor[at(v) + 1] += cursor[at(v)];
     for (Count v = 0; v < nodes; ++v)  // this bucket writes entry v + 1; entry 0 stays 0
-      graph_.indptr[static_cast<std::size_t>(first_node + v) + 1] =
-          first + cursor[static_cast<std::size_t>(v) + 1];
+      graph_.indptr[at(first_node + v) + 1] = first + cursor[at(v) + 1];
 
-    std::unique_ptr<Entry[]> sorted(new Entry[static_cast<std::size_t>(last - first)]);
+    std::unique_ptr<Entry[]> sorted(new Entry[at(last - first)]);
     NodeId* const sources = graph_.indices.data();
     EdgeId* const ids = graph_.edge_ids.data();
-    for (Count e = first; e < last; ++e)
-      sorted[static_cast<std::size_t>(cursor[within_[static_cast<std::size_t>(e)]]++)] = {sources[e], ids[e]};
+    for (Count e = first; e < last; ++e) sorted[at(cursor[within_[at(e)]]++)] = {sources[e], ids[e]};
     Entry* begin = sorted.get();
     for (Count v = 0; v < nodes; ++v) {  // each cursor has moved to the end of its list
-      Entry* const end = sorted.get() + cursor[static_cast<std::size_t>(v)];
+      Entry* const end = sorted.get() + cursor[at(v)];
       if (!std::is_sorted(begin, end)) std::sort(begin, end);
       begin = end;
     }
     for (Count e = first; e < last; ++e) {
-      sources[e] = sorted[static_cast<std::size_t>(e - first)].source;
-      ids[e] = sorted[static_cast<std::size_t>(e - first)].edge;
+      sources[e] = sorted[at(e - first)].source;
+      ids[e] = sorted[at(e - first)].edge;
     }
   }
 

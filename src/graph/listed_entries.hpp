@@ -110,7 +110,7 @@ class BothDirections {
   }
 
  private:
-  Count first_of(Count v) const { return indptr_[static_cast<std::size_t>(v)]; }
+  Count first_of(Count v) const { return indptr_[at(v)]; }
 
   std::span<const Count> indptr_;
   IdSpan indices_;

@@ -40,7 +40,7 @@ at::Tensor BlockModel::evaluate(int layer, const ExactInput& input) {
 }
 
 at::Tensor BlockModel::forward(at::Tensor x, const sampling::MiniBatch& batch, const Pass& pass) {
-  if (batch.blocks.size() != static_cast<std::size_t>(num_layers())) {
+  if (batch.blocks.size() != at(num_layers())) {
     throw Error(
         fmt::format("a model of {} layers got a minibatch of {} blocks", num_layers(), batch.blocks.size()),
         "Give one fanout per layer.");

@@ -23,7 +23,7 @@ std::vector<KeepGroup> groups_of(const BatchProfile& profile, double others, con
   for (int level = BatchProfile::kLevels - 1; level >= 0; --level) {
     const double below = std::floor(std::ldexp(others, -level));
     if (below == nodes) continue;  // less than a node
-    const double share_below = profile.remote_heat[static_cast<std::size_t>(level)];
+    const double share_below = profile.remote_heat[at(level)];
     groups.push_back({.count = static_cast<Count>(below - nodes),
                       .bytes = static_cast<std::int64_t>((below - nodes) * wanted.bytes),
                       .saved = (share_below - share) * wanted.reads * wanted.wire});

@@ -33,7 +33,7 @@ template <std::size_t N>
 double with_unit(std::string_view key, std::string_view text, const std::array<Unit, N>& units) {
   double number = 0;
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const std::string_view unit(rest, static_cast<std::size_t>(text.data() + text.size() - rest));
+  const std::string_view unit(rest, at(text.data() + text.size() - rest));
   std::string known;
   for (const Unit& candidate : units) {
     if (error == std::errc{} && unit == candidate.name && std::isfinite(number) && number > 0)

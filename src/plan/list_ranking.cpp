@@ -35,7 +35,7 @@ ListRanking::ListRanking(const Count* indptr, std::vector<Count> part_nodes, std
     pool.parallel_for(rows.count, kRankedPerPiece, [&](Count begin, Count end) {
       std::vector<Count> own(kLevels);
       for_each_list(indptr, part, {rows.first + begin, end - begin},
-                    [&](Count, Count degree, int level) { own[static_cast<std::size_t>(level)] += degree; });
+                    [&](Count, Count degree, int level) { own[at(level)] += degree; });
       const std::lock_guard lock(mutex);
       Count* const sums = entries_.data() + part * kLevels;
       for (std::size_t level = 0; level < kLevels; ++level) sums[level] += own[level];
@@ -50,7 +50,7 @@ std::vector<HeatCurve> ListRanking::curves(double visits) const {
   for (std::size_t part = 0; part < part_nodes_.size(); ++part) {
     HeatCurve::Point all;
     for (int level = kLevels - 1; level >= 0; --level) {
-      const Count entries = entries_[part * kLevels + static_cast<std::size_t>(level)];
+      const Count entries = entries_[part * kLevels + at(level)];
       if (entries == 0) continue;
       all.rows += entries;
       all.accesses += static_cast<double>(entries) * DensityLevels::middle(level);
@@ -80,9 +80,9 @@ ListRanking::Cut ListRanking::cut(const Count* indptr, std::size_t part, Count e
     return sum;
   };
   const Count nodes = part_nodes_[part];
-  std::vector<Count> sums(static_cast<std::size_t>((nodes + kRankedPerPiece - 1) / kRankedPerPiece));
+  std::vector<Count> sums(at((nodes + kRankedPerPiece - 1) / kRankedPerPiece));
   pool.parallel_for(nodes, kRankedPerPiece, [&](Count begin, Count end) {
-    sums[static_cast<std::size_t>(begin / kRankedPerPiece)] = sum_of({begin, end - begin});
+    sums[at(begin / kRankedPerPiece)] = sum_of({begin, end - begin});
   });
   for (const Count sum : sums) {
     if (sum > entries - cut.entries) break;

@@ -19,7 +19,7 @@ struct Largest {
 };
 
 Count edges_of_part(const graph::Manifest& manifest, int part) {
-  if (manifest.part_records) return (*manifest.part_records)[static_cast<std::size_t>(part)].num_edges;
+  if (manifest.part_records) return (*manifest.part_records)[at(part)].num_edges;
   return manifest.num_edges / manifest.book.num_parts();  // planted parts are alike
 }
 
@@ -30,7 +30,7 @@ Largest largest_machine(const graph::Manifest& manifest, int machines, std::int6
   for (std::size_t m = 0; m + 1 < first.size(); ++m) {
     Largest machine;
     for (int part = first[m]; part < first[m + 1]; ++part) {
-      const auto offsets = manifest.book.offsets().subspan(static_cast<std::size_t>(part), 2);
+      const auto offsets = manifest.book.offsets().subspan(at(part), 2);
       machine.part_nodes.push_back(offsets[1] - offsets[0]);
       machine.nodes += machine.part_nodes.back();
       machine.edges += edges_of_part(manifest, part);
@@ -76,7 +76,7 @@ HeatCurve curve_of(Count rows, double accesses, const BatchProfile& profile) {
   for (int level = BatchProfile::kLevels - 1; level >= 0; --level) {
     const Count below = rows >> level;
     if (below <= (curve.points.empty() ? 0 : curve.points.back().rows)) continue;
-    curve.points.push_back({below, accesses * profile.heat[static_cast<std::size_t>(level)]});
+    curve.points.push_back({below, accesses * profile.heat[at(level)]});
   }
   return curve;
 }

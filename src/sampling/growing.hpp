@@ -18,7 +18,7 @@ void reserve(cuda::Array<T>& array, cuda::Memory memory, Count size, Count keep,
   if (keep > 0) std::swap(old, array);
   array.reserve(memory, std::max(size, old.size() + old.size() / 4), what, stream.device());
   if (keep > 0) {
-    cuda::copy_async(array.data(), old.data(), static_cast<std::size_t>(keep) * sizeof(T), stream);
+    cuda::copy_async(array.data(), old.data(), at(keep) * sizeof(T), stream);
     stream.synchronize();
   }
 }

@@ -42,18 +42,18 @@ class CpuSampler final : public MiniBatchSampler {
         chooser_(make_pick_chooser<Id>(view, options, pool)),
         compactor_(view.num_nodes, pool),
         exchange_(exchange, options),
-        buffers_(static_cast<std::size_t>(num_buffers)),
-        num_seeds_(static_cast<std::size_t>(num_buffers)) {
+        buffers_(at(num_buffers)),
+        num_seeds_(at(num_buffers)) {
     check_whole_inputs(options, view, exchange_.active());
     for (MiniBatchBuffers& set : buffers_) set.hops.resize(options.fanouts.size());
   }
 
   void enqueue(std::span<const NodeId> seeds, const BatchKey& key, int buffer, const cuda::Stream&) override {
-    MiniBatchBuffers& buffers = buffers_[static_cast<std::size_t>(buffer)];
-    num_seeds_[static_cast<std::size_t>(buffer)] = static_cast<Count>(seeds.size());
+    MiniBatchBuffers& buffers = buffers_[at(buffer)];
+    num_seeds_[at(buffer)] = static_cast<Count>(seeds.size());
     Count num_nodes = start(seeds, buffers), first = 0;
     for (std::size_t hop = 0; hop < options_.fanouts.size(); ++hop) {
-      const std::span frontier(buffers.nodes.data() + first, static_cast<std::size_t>(num_nodes - first));
+      const std::span frontier(buffers.nodes.data() + first, at(num_nodes - first));
       const PickQuery query{frontier, options_.fanouts[hop], key, static_cast<std::uint32_t>(hop)};
       if (options_.new_nodes_only) first = num_nodes;
       num_nodes = run_hop(query, num_nodes, buffers, buffers.hops[hop]);
@@ -62,7 +62,7 @@ class CpuSampler final : public MiniBatchSampler {
   }
 
   MiniBatch finish(int buffer) override {
-    const auto index = static_cast<std::size_t>(buffer);
+    const auto index = at(buffer);
     return finish(buffers_[index], num_seeds_[index]);
   }
 
@@ -124,8 +124,8 @@ class CpuSampler final : public MiniBatchSampler {
     served_.counts.assign(served_.offsets.begin(),
                           served_.offsets.begin() + static_cast<std::ptrdiff_t>(size));
     const Count num_edges = exclusive_scan(served_.offsets.data(), static_cast<Count>(size), pool_);
-    served_.neighbors.resize(static_cast<std::size_t>(num_edges));
-    served_.edge_ids.resize(options_.edge_ids ? static_cast<std::size_t>(num_edges) : 0);
+    served_.neighbors.resize(at(num_edges));
+    served_.edge_ids.resize(options_.edge_ids ? at(num_edges) : 0);
     chooser_->choose(asked, served_.plan,
                      {served_.offsets.data(), served_.neighbors.data(),
                       options_.edge_ids ? served_.edge_ids.data() : nullptr});
@@ -188,8 +188,8 @@ class CpuSampler final : public MiniBatchSampler {
       num_transposes = std::min(num_transposes, static_cast<Count>(options_.fanouts.size()) - 1);
     pool_.parallel_for(num_transposes, 1, [&](Count begin, Count end) {
       for (Count i = begin; i < end; ++i) {
-        HopBuffers& hop = buffers.hops[static_cast<std::size_t>(i)];
-        Block& block = batch.blocks[batch.blocks.size() - 1 - static_cast<std::size_t>(i)];
+        HopBuffers& hop = buffers.hops[at(i)];
+        Block& block = batch.blocks[batch.blocks.size() - 1 - at(i)];
         reserve(hop.transposed_indptr, memory_, block.num_src + 1, 0, "indptr of a transposed block", {});
         reserve(hop.transposed_indices, memory_, block.num_edges, 0, "edges of a transposed block", {});
         transpose(block, {hop.transposed_indptr.data(), hop.transposed_indices.data()});

@@ -74,7 +74,7 @@ class UploadingSampler final : public MiniBatchSampler {
   void enqueue(std::span<const NodeId> seeds, const BatchKey& key, int index,
                const cuda::Stream& stream) override {
     const cuda::DeviceGuard guard(device_);
-    UploadBuffers& set = buffers_[static_cast<std::size_t>(index)];
+    UploadBuffers& set = buffers_[at(index)];
     set.copied.synchronize();  // the memory from which the set's last batch was copied is written again
     const MiniBatch sampled = sampler_->sample(seeds, key, index, {});
     MiniBatch padded = sampled;
@@ -85,7 +85,7 @@ class UploadingSampler final : public MiniBatchSampler {
     set.copied.record(stream);
   }
 
-  MiniBatch finish(int index) override { return buffers_[static_cast<std::size_t>(index)].batch; }
+  MiniBatch finish(int index) override { return buffers_[at(index)].batch; }
   ExchangeReport report() const override { return sampler_->report(); }
   PaddedShape bounds() const override { return bounds_; }
   void pad_nodes(const PaddedShape& shape) override { shape_ = shape; }
@@ -104,15 +104,13 @@ class UploadingSampler final : public MiniBatchSampler {
     template <typename T>
     void copy(cuda::Array<T>& array, const T* from, Count size, Count room) const {
       reserve(array, kDevice, std::max(size, room), 0, "an uploaded minibatch", stream);
-      cuda::copy_async(array.data(), from, static_cast<std::size_t>(size) * sizeof(T), stream);
+      cuda::copy_async(array.data(), from, at(size) * sizeof(T), stream);
     }
     /// The same, and fills the rest of the room with `byte`.
     template <typename T>
     void copy_filled(cuda::Array<T>& array, const T* from, Count size, Count room, int byte) const {
       copy(array, from, size, room);
-      if (room > size)
-        cuda::fill_async(array.data() + size, byte, static_cast<std::size_t>(room - size) * sizeof(T),
-                         stream);
+      if (room > size) cuda::fill_async(array.data() + size, byte, at(room - size) * sizeof(T), stream);
     }
     /// Copies the offsets of `size` lists, and those of empty lists up to `room`.
     void copy_offsets(cuda::Array<Count>& array, const Count* offsets, Count size, Count room,
@@ -121,8 +119,7 @@ class UploadingSampler final : public MiniBatchSampler {
       if (room <= size) return;
       reserve(tail, cuda::Memory::pinned, room - size, 0, "an uploaded minibatch", {});
       std::fill_n(tail.data(), room - size, offsets[size]);
-      cuda::copy_async(array.data() + size + 1, tail.data(),
-                       static_cast<std::size_t>(room - size) * sizeof(Count), stream);
+      cuda::copy_async(array.data() + size + 1, tail.data(), at(room - size) * sizeof(Count), stream);
     }
   };
 
@@ -149,8 +146,8 @@ class UploadingSampler final : public MiniBatchSampler {
     if (room <= size) return;
     reserve(tail, cuda::Memory::pinned, room - size, 0, "an uploaded minibatch", {});
     std::iota(tail.data(), tail.data() + (room - size), static_cast<std::int32_t>(size));
-    cuda::copy_async(to.sorted_positions.data() + size, tail.data(),
-                     static_cast<std::size_t>(room - size) * sizeof(std::int32_t), upload.stream);
+    cuda::copy_async(to.sorted_positions.data() + size, tail.data(), at(room - size) * sizeof(std::int32_t),
+                     upload.stream);
   }
 
   void upload_hop(const MiniBatch& batch, std::size_t hop, const Upload& upload) const {

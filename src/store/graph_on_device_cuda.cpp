@@ -38,7 +38,7 @@ struct GraphOnDevice::Copies {
   const T* copy_if(bool wanted, const T* data, Count size, plan::GraphTensor tensor,
                    const cuda::Stream& stream) {
     if (!wanted || data == nullptr) return data;
-    return static_cast<const T*>(copy(data, static_cast<std::size_t>(size) * sizeof(T), tensor, stream));
+    return static_cast<const T*>(copy(data, at(size) * sizeof(T), tensor, stream));
   }
   IdSpan copy_if(bool wanted, IdSpan ids, plan::GraphTensor tensor, const cuda::Stream& stream) {
     ids.visit([&](const auto* typed) { ids.data = copy_if(wanted, typed, ids.size, tensor, stream); });

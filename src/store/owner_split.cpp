@@ -21,7 +21,7 @@ void check_node(NodeId node, std::span<const NodeId> offsets) {
 
 Servers Servers::of(const comm::Topology& topology, std::span<const NodeId> machine_offsets, int world_rank) {
   Servers servers{.machine_offsets = machine_offsets,
-                  .machine = topology.ranks[static_cast<std::size_t>(world_rank)].machine,
+                  .machine = topology.ranks[at(world_rank)].machine,
                   .rank_of_machine = {},
                   .num_ranks = static_cast<int>(topology.ranks.size())};
   for (int m = 0; m < topology.num_machines(); ++m)
@@ -31,7 +31,7 @@ Servers Servers::of(const comm::Topology& topology, std::span<const NodeId> mach
 
 void OwnerSplit::run(std::span<const NodeId> nodes, const Servers& servers) {
   rank_of_node_.assign(nodes.size(), kHere);
-  counts_.assign(static_cast<std::size_t>(servers.num_ranks), 0);
+  counts_.assign(at(servers.num_ranks), 0);
   kept_.clear();
   RangeFinder machine_of(servers.machine_offsets);
   for (std::size_t i = 0; i < nodes.size(); ++i) {
@@ -43,15 +43,15 @@ void OwnerSplit::run(std::span<const NodeId> nodes, const Servers& servers) {
       kept_.push_back({static_cast<std::int32_t>(i), position});
       continue;
     }
-    rank_of_node_[i] = servers.rank_of_machine[static_cast<std::size_t>(machine)];
-    ++counts_[static_cast<std::size_t>(rank_of_node_[i])];
+    rank_of_node_[i] = servers.rank_of_machine[at(machine)];
+    ++counts_[at(rank_of_node_[i])];
   }
   next_.resize(counts_.size());
   std::exclusive_scan(counts_.begin(), counts_.end(), next_.begin(), Count{0});
-  asked_.resize(static_cast<std::size_t>(std::reduce(counts_.begin(), counts_.end())));
+  asked_.resize(at(std::reduce(counts_.begin(), counts_.end())));
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     if (rank_of_node_[i] == kHere) continue;
-    const auto place = static_cast<std::size_t>(next_[static_cast<std::size_t>(rank_of_node_[i])]++);
+    const auto place = at(next_[at(rank_of_node_[i])]++);
     asked_[place] = static_cast<std::int32_t>(i);
   }
 }

@@ -15,8 +15,8 @@ namespace {
 template <typename CopyBytes>
 void for_each_piece(const HostRows& host, const Layout::Run& run, CopyBytes&& copy) {
   const std::size_t bytes = host.spec->row_bytes(), pitch = host.spec->row_pitch();
-  std::byte* const stratum = host.data + static_cast<std::size_t>(run.location.row) * pitch;
-  const auto count = static_cast<std::size_t>(run.count);
+  std::byte* const stratum = host.data + at(run.location.row) * pitch;
+  const auto count = at(run.count);
   if (pitch == bytes) return copy(stratum, std::size_t{0}, count * bytes);
   for (std::size_t r = 0; r < count; ++r) copy(stratum + r * pitch, r * bytes, bytes);
 }
@@ -55,13 +55,13 @@ void HostBackend::read_run(const Layout::Run& run, std::byte* rows) const {
 
 void HostBackend::write_rows(Count first, Count count, const std::byte* rows) {
   layout_.for_each_run(first, count, [&](const Layout::Run& run) {
-    write_run(run, rows + static_cast<std::size_t>(run.first - first) * spec_.row_bytes());
+    write_run(run, rows + at(run.first - first) * spec_.row_bytes());
   });
 }
 
 void HostBackend::read_rows(Count first, Count count, std::byte* rows) const {
   layout_.for_each_run(first, count, [&](const Layout::Run& run) {
-    read_run(run, rows + static_cast<std::size_t>(run.first - first) * spec_.row_bytes());
+    read_run(run, rows + at(run.first - first) * spec_.row_bytes());
   });
 }
 

@@ -13,7 +13,7 @@ Layout::Layout(const Placement& placement) {
   for (const Segment& s : placement.segments) {
     SegmentLayout layout{.first_row = end_};
     for (int level = 0; level < kNumStrata; ++level) {
-      const Stratum stratum = kStrata[static_cast<std::size_t>(level)];
+      const Stratum stratum = kStrata[at(level)];
       layout.shift[level] = totals_[stratum] - end_;
       end_ += s[stratum];
       if (level + 1 < kNumStrata) layout.end[level] = end_;
@@ -28,9 +28,8 @@ void Layout::for_each_run(Count first, Count count, const std::function<void(con
   const Count end = first + count;
   for (Count row = first; row < end;) {
     const int index = segment_of(segments_.data(), num_segments, row);
-    const SegmentLayout& s = segments_[static_cast<std::size_t>(index)];
-    const Count segment_end =
-        index + 1 < num_segments ? segments_[static_cast<std::size_t>(index) + 1].first_row : end_;
+    const SegmentLayout& s = segments_[at(index)];
+    const Count segment_end = index + 1 < num_segments ? segments_[at(index) + 1].first_row : end_;
     const auto* const level_end = std::ranges::upper_bound(s.end, row);
     const Count run_end = std::min(level_end != std::end(s.end) ? *level_end : segment_end, end);
     visit({.location = locate(segments_.data(), num_segments, row), .first = row, .count = run_end - row});

@@ -142,8 +142,8 @@ class Probe {
       ids[i] = static_cast<NodeId>(mix64(static_cast<std::uint64_t>(i)) % static_cast<std::uint64_t>(rows));
     }
     ids_ = cuda::Array<NodeId>(memory_, count, "ids", machine_.device());
-    cuda::copy_async(ids_.data(), ids.data(), static_cast<std::size_t>(count) * sizeof(NodeId), stream_);
-    const auto bytes = static_cast<std::size_t>(count * row_bytes);
+    cuda::copy_async(ids_.data(), ids.data(), at(count) * sizeof(NodeId), stream_);
+    const auto bytes = at(count * row_bytes);
     if (out_.bytes() < bytes) out_ = cuda::Buffer(memory_, bytes, "gathered rows", machine_.device());
     stream_.synchronize();
   }

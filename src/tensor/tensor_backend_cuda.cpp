@@ -59,7 +59,7 @@ class GpuBackend final : public TensorBackend {
     return true;
   }
   std::size_t offset_of(const Layout::Run& run, Count first) const {
-    return static_cast<std::size_t>(run.first - first) * spec_.row_bytes();
+    return at(run.first - first) * spec_.row_bytes();
   }
 
   Device device_;

@@ -116,21 +116,20 @@ std::shared_ptr<comm::Backend> Group::split(int color, int key) {
   exchange(own_choices, all);
   std::vector<Choice> members;
   for (int rank = 0; rank < size(); ++rank) {
-    const std::int64_t choice = all[static_cast<std::size_t>(rank)];
+    const std::int64_t choice = all[at(rank)];
     if (static_cast<int>(choice >> 32) == color)
       members.push_back({.color = color, .key = static_cast<int>(choice), .rank = rank});
   }
   std::ranges::stable_sort(members, {}, &Choice::key);
   std::vector<int> world_ranks;
-  for (const Choice& member : members)
-    world_ranks.push_back(world_ranks_[static_cast<std::size_t>(member.rank)]);
+  for (const Choice& member : members) world_ranks.push_back(world_ranks_[at(member.rank)]);
   const std::string name = fmt::format("{}:{}", next_key(), color);
   if (world_ranks.size() == 1) return comm::solo_backend(self());
   return std::make_shared<Group>(run_, name, std::move(world_ranks));
 }
 
 std::shared_ptr<comm::Backend> Group::split_by_host() {
-  const std::string& own = run_->ranks()[static_cast<std::size_t>(self().world_rank)].memory;
+  const std::string& own = run_->ranks()[at(self().world_rank)].memory;
   const auto first = std::ranges::find(run_->ranks(), own, &Arrival::memory) - run_->ranks().begin();
   return split(static_cast<int>(first), rank_);
 }

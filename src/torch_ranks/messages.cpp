@@ -20,9 +20,9 @@ Count first_bytes(Count bytes) { return std::min(bytes, kFirstBytes); }
 
 void GlooMessages::send(const void* data, Count bytes, int peer) {
   const Count first = first_bytes(bytes);
-  Frame frame = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(kSizeBytes + first));
+  Frame frame = std::make_unique_for_overwrite<std::byte[]>(at(kSizeBytes + first));
   std::memcpy(frame.get(), &bytes, kSizeBytes);
-  std::memcpy(frame.get() + kSizeBytes, data, static_cast<std::size_t>(first));
+  std::memcpy(frame.get() + kSizeBytes, data, at(first));
   send_part(frame.get(), kSizeBytes + first, peer, kFrameTag);
   sent_frames_.push_back(std::move(frame));
   if (bytes > first) send_part(static_cast<const std::byte*>(data) + first, bytes - first, peer, kRestTag);
@@ -67,7 +67,7 @@ void GlooMessages::open(const Incoming& message) {
                                 message.peer, bytes, message.bytes, self_.who()));
   }
   const Count first = first_bytes(bytes);
-  std::memcpy(message.data, message.frame.get() + kSizeBytes, static_cast<std::size_t>(first));
+  std::memcpy(message.data, message.frame.get() + kSizeBytes, at(first));
   if (bytes > first)
     rests_.push_back(receive_part(message.data + first, bytes - first, message.peer, kRestTag));
 }

@@ -57,7 +57,7 @@ Run::Run(const Environment& environment, milliseconds patience)
       self_{.world_rank = environment.rank, .host = comm::host_name()} {}
 
 std::string Run::name_of(int world_rank) const {
-  return fmt::format("rank {} (host {})", world_rank, ranks_[static_cast<std::size_t>(world_rank)].host);
+  return fmt::format("rank {} (host {})", world_rank, ranks_[at(world_rank)].host);
 }
 
 Run::Connection Run::connect() const {

@@ -16,7 +16,7 @@ namespace strata::torch_ranks {
 namespace {
 
 std::vector<int> all_ranks(int size) {
-  std::vector<int> ranks(static_cast<std::size_t>(size));
+  std::vector<int> ranks(at(size));
   std::iota(ranks.begin(), ranks.end(), 0);
   return ranks;
 }

@@ -79,9 +79,8 @@ Session::Session(RunContext& c, const ModelFactory& make_model)
       targets(c.task.targets(graph)),
       learner(c, graph, make_model),
       table(c.config.start_early ? at::Tensor() : table_in_place(*learner.model, graph, c)),
-      trace(c.config.trace.empty()
-                ? nullptr
-                : std::make_unique<batches::Trace>(kSpansOfTrace / static_cast<std::size_t>(c.world.size()))),
+      trace(c.config.trace.empty() ? nullptr
+                                   : std::make_unique<batches::Trace>(kSpansOfTrace / at(c.world.size()))),
       pipeline(pipeline_parts(c, graph), pipeline_options(*this)),
       graphs(replays(c.config.cuda_graph, pipeline.pads())),
       evaluators(c, graph, targets, *learner.model),

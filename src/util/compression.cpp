@@ -6,6 +6,7 @@
 
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
+#include "strata/util/types.hpp"
 
 namespace strata {
 namespace {
@@ -59,7 +60,7 @@ void refuse_compressed(const std::filesystem::path& path) {
   std::string first(kTarOffset + 6, '\0');
   std::ifstream file(path, std::ios::binary);
   file.read(first.data(), std::ssize(first));
-  first.resize(static_cast<std::size_t>(std::max<std::streamsize>(file.gcount(), 0)));
+  first.resize(at(std::max<std::streamsize>(file.gcount(), 0)));
   refuse_compressed(first, path.string());
 }
 

@@ -15,6 +15,7 @@
 #include <sstream>
 
 #include "strata/util/error.hpp"
+#include "strata/util/types.hpp"
 
 namespace strata {
 namespace {
@@ -43,7 +44,7 @@ class File {
       const ssize_t written = ::write(fd_, contents.data(), contents.size());
       if (written < 0 && errno == EINTR) continue;
       if (written < 0) fail("write", path_, errno);
-      contents.remove_prefix(static_cast<std::size_t>(written));
+      contents.remove_prefix(at(written));
     }
   }
   void sync() {
@@ -59,7 +60,7 @@ class File {
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) fail("read back", path_, errno);
       if (got == 0) break;
-      const std::string_view read(piece.data(), static_cast<std::size_t>(got));
+      const std::string_view read(piece.data(), at(got));
       if (contents.substr(std::min(done, contents.size()), read.size()) != read) break;
       done += read.size();
     }

@@ -8,6 +8,7 @@
 
 #include "strata/util/error.hpp"
 #include "strata/util/text.hpp"
+#include "strata/util/types.hpp"
 
 namespace strata {
 namespace {
@@ -56,8 +57,7 @@ std::string format_bytes_at_least(std::int64_t bytes) {
 
 std::string format_count(std::int64_t count) {
   std::string digits = std::to_string(std::abs(count));
-  for (auto i = static_cast<std::int64_t>(digits.size()) - 3; i > 0; i -= 3)
-    digits.insert(static_cast<std::size_t>(i), ",");
+  for (auto i = static_cast<std::int64_t>(digits.size()) - 3; i > 0; i -= 3) digits.insert(at(i), ",");
   return count < 0 ? "-" + digits : digits;
 }
 
@@ -78,7 +78,7 @@ std::string format_seconds(double seconds) {
 std::int64_t parse_bytes(std::string_view text) {
   double value = 0;
   const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  const std::string_view unit(end, at(text.data() + text.size() - end));
   const auto refuse = [&] {
     return InputError(fmt::format("\"{}\" is not an amount of memory", text),
                       "Write a number and a unit: 4GiB, 800M, 4096.");

@@ -8,6 +8,7 @@
 
 #include "strata/util/log.hpp"
 #include "strata/util/text.hpp"
+#include "strata/util/types.hpp"
 
 namespace strata {
 namespace {
@@ -193,7 +194,7 @@ std::string BarText::line() const {
   const std::size_t taken = fmt::format("{} [] {}  {}", head, percent, tail).size();
   if (taken + kLeast <= kColumns) {
     const std::size_t width = std::min(kColumns - taken, kMost);
-    const auto filled = static_cast<std::size_t>(share * static_cast<double>(width));
+    const auto filled = at(share * static_cast<double>(width));
     return fmt::format("{} [{}{}] {}  {}", head, std::string(filled, '#'), std::string(width - filled, '.'),
                        percent, tail);
   }

@@ -15,7 +15,7 @@ constexpr std::array<std::string_view, 8> kNames = {"f32", "f16", "bf16", "f64",
 
 }  // namespace
 
-std::string_view name_of(DType type) { return kNames[static_cast<std::size_t>(type)]; }
+std::string_view name_of(DType type) { return kNames[at(type)]; }
 
 DType parse_dtype(std::string_view name) {
   for (std::size_t i = 0; i < kNames.size(); ++i) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "strata/util/text.hpp"
+#include "strata/util/types.hpp"
 
 namespace strata {
 
@@ -12,7 +13,7 @@ std::string wrapped(std::string_view text, int indent, int columns) {
     const std::size_t end = std::min(text.find(' ', begin), text.size());
     const std::string_view word = text.substr(begin, end - begin);
     if (column > indent && column + 1 + static_cast<int>(word.size()) > columns) {
-      result += '\n' + std::string(static_cast<std::size_t>(indent), ' ');
+      result += '\n' + std::string(at(indent), ' ');
       column = indent;
     } else if (column > indent) {
       result += ' ';

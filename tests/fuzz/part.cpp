@@ -13,7 +13,7 @@ namespace {
 
 template <typename T, typename Read>
 void read_all(Count count, const Read& read) {
-  std::vector<T> values(static_cast<std::size_t>(count));
+  std::vector<T> values(at(count));
   expect_result_or_error([&] { read(values.data()); });
 }
 

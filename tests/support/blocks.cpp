@@ -18,10 +18,9 @@ at::Tensor tensor_of(const std::vector<T>& values, at::ScalarType type) {
 }
 
 void add_transpose(OwnedBlock& block, const std::vector<std::vector<std::int32_t>>& neighbors) {
-  std::vector<std::vector<std::int32_t>> out(static_cast<std::size_t>(block.num_src));
+  std::vector<std::vector<std::int32_t>> out(at(block.num_src));
   for (std::size_t v = 0; v < neighbors.size(); ++v) {
-    for (const std::int32_t u : neighbors[v])
-      out[static_cast<std::size_t>(u)].push_back(static_cast<std::int32_t>(v));
+    for (const std::int32_t u : neighbors[v]) out[at(u)].push_back(static_cast<std::int32_t>(v));
   }
   std::vector<Count> indptr{0};
   std::vector<std::int32_t> indices;
@@ -73,7 +72,7 @@ OwnedBlock block_of(const std::vector<std::vector<std::int32_t>>& neighbors, Cou
   block.num_dst = static_cast<Count>(neighbors.size());
   block.num_src = num_src;
   std::vector<Count> indptr{0};
-  std::vector<std::int32_t> indices, degrees(static_cast<std::size_t>(num_src), 0);
+  std::vector<std::int32_t> indices, degrees(at(num_src), 0);
   std::vector<NodeId> ids;
   for (std::size_t v = 0; v < neighbors.size(); ++v) {
     indices.insert(indices.end(), neighbors[v].begin(), neighbors[v].end());
@@ -94,7 +93,7 @@ OwnedBlock random_block(const RandomBlock& options) {
   const auto below = [&state](std::uint64_t bound) {
     return bound == 0 ? 0 : (state = mix64(state)) % bound;
   };
-  std::vector<std::vector<std::int32_t>> neighbors(static_cast<std::size_t>(options.num_dst));
+  std::vector<std::vector<std::int32_t>> neighbors(at(options.num_dst));
   for (auto& row : neighbors) {
     row.resize(options.num_src == 0 ? 0 : below(static_cast<std::uint64_t>(options.max_degree) + 1));
     for (std::int32_t& u : row)

@@ -38,10 +38,10 @@ struct DistributedTable {
         halo(kept_, options.lowest + options.rows),
         tensor(make(run, options)) {}
 
-  NodeId first(const RunSetup& run) const { return offsets[static_cast<std::size_t>(run.machine.index())]; }
+  NodeId first(const RunSetup& run) const { return offsets[at(run.machine.index())]; }
 
   std::vector<float> expected(const std::vector<NodeId>& ids) const {
-    std::vector<float> rows(ids.size() * static_cast<std::size_t>(cols), 0.0f);
+    std::vector<float> rows(ids.size() * at(cols), 0.0f);
     for (std::size_t i = 0; i < ids.size(); ++i) {
       if (ids[i] == -1) continue;
       std::copy_n(all_.floats.begin() + (ids[i] - lowest) * cols, cols,
@@ -53,10 +53,10 @@ struct DistributedTable {
   /// What a fetch on this machine gives if rows cross machines in bf16: those that are not kept here are
   /// rounded.
   std::vector<float> expected_in_bf16(const RunSetup& run, const std::vector<NodeId>& ids) const {
-    const auto machine = static_cast<std::size_t>(run.machine.index());
+    const auto machine = at(run.machine.index());
     std::vector<float> rows = expected(ids);
     for (std::size_t i = 0; i < rows.size(); ++i) {
-      const NodeId id = ids[i / static_cast<std::size_t>(cols)];
+      const NodeId id = ids[i / at(cols)];
       const bool own = id >= offsets[machine] && id < offsets[machine + 1];
       if (!own && halo.find(id) < 0) rows[i] = bf16_to_f32(f32_to_bf16(rows[i]));
     }
@@ -90,7 +90,7 @@ struct DistributedTable {
   /// Replaces the bytes by codes, and the floats by what these mean.
   static void encode(const RowCode& code, RandomValues& values) {
     const Count rows = std::ssize(values.floats) / code.cols;
-    values.bytes.resize(static_cast<std::size_t>(rows * code.row_bytes()));
+    values.bytes.resize(at(rows * code.row_bytes()));
     for (Count row = 0; row < rows; ++row) {
       code.encode(values.floats.data() + row * code.cols, values.bytes.data() + row * code.row_bytes());
       code.decode(values.bytes.data() + row * code.row_bytes(), values.floats.data() + row * code.cols);
@@ -113,7 +113,7 @@ struct DistributedTable {
   }
 
   tensor::ChunkTensor make(const RunSetup& run, const Options& options) const {
-    const auto machine = static_cast<std::size_t>(run.machine.index());
+    const auto machine = at(run.machine.index());
     const Count own = offsets[machine + 1] - offsets[machine], rows = own + std::ssize(kept_);
     const Count on_gpu = static_cast<Count>(std::floor(options.on_gpu * static_cast<double>(rows)));
     tensor::ChunkTensor made = tensor::ChunkTensor::create(
@@ -125,7 +125,7 @@ struct DistributedTable {
          .code = code_of(options)},
         {.segments = {{{tensor::Stratum::replicated, on_gpu}, {tensor::Stratum::host, rows - on_gpu}}}});
     const auto row_of = [&](NodeId id) {
-      return all_.bytes.data() + static_cast<std::size_t>(id - lowest) * made.spec().row_bytes();
+      return all_.bytes.data() + at(id - lowest) * made.spec().row_bytes();
     };
     made.write_rows(0, own, row_of(offsets[machine]));
     for (std::size_t kept = 0; kept < kept_.size(); ++kept)
@@ -138,7 +138,7 @@ struct DistributedTable {
   std::vector<NodeId> kept_nodes(const RunSetup& run, const Options& options) const {
     std::vector<NodeId> nodes;
     if (options.kept == 0) return nodes;
-    const auto machine = static_cast<std::size_t>(run.machine.index());
+    const auto machine = at(run.machine.index());
     for (NodeId node = options.lowest; node < options.lowest + options.rows; node += options.kept)
       if (node < offsets[machine] || node >= offsets[machine + 1]) nodes.push_back(node);
     std::mt19937_64 random(options.seed);
@@ -166,20 +166,20 @@ inline std::vector<float> fetched(batches::RowFetcher& fetcher, Device device, c
   };
   std::vector<std::int32_t> positions(ids.size());
   std::iota(positions.begin(), positions.end(), 0);
-  std::ranges::stable_sort(positions, {}, [&](std::int32_t i) { return ids[static_cast<std::size_t>(i)]; });
+  std::ranges::stable_sort(positions, {}, [&](std::int32_t i) { return ids[at(i)]; });
   std::vector<NodeId> sorted = ids;
   std::ranges::sort(sorted);
   const auto ids_there = there(ids), sorted_there = there(sorted);
   const auto positions_there = there(positions);
   const bool given = order == IdOrder::given;
   const cuda::Array<float> out(cuda::memory_on(device), std::ssize(ids) * cols + 1, "out", device);
-  cuda::fill_async(out.data(), 0xFB, static_cast<std::size_t>(out.size()) * sizeof(float), stream);
+  cuda::fill_async(out.data(), 0xFB, at(out.size()) * sizeof(float), stream);
   fetcher.fetch({.ids = ids_there.data(),
                  .count = std::ssize(ids),
                  .sorted = given ? sorted_there.data() : nullptr,
                  .sorted_positions = given ? positions_there.data() : nullptr},
                 out.data(), stream);
-  std::vector<float> rows(ids.size() * static_cast<std::size_t>(cols));
+  std::vector<float> rows(ids.size() * at(cols));
   cuda::copy_async(rows.data(), out.data(), rows.size() * sizeof(float), stream);
   stream.synchronize();
   return rows;
@@ -188,10 +188,10 @@ inline std::vector<float> fetched(batches::RowFetcher& fetcher, Device device, c
 /// `count` distinct ids of a table, or as many as it has, in random order, and some -1 among them.
 inline std::vector<NodeId> distinct_ids(Count count, Count rows, std::uint64_t seed, NodeId lowest = 0) {
   std::mt19937_64 random(seed);
-  std::vector<NodeId> ids(static_cast<std::size_t>(rows));
+  std::vector<NodeId> ids(at(rows));
   std::iota(ids.begin(), ids.end(), lowest);
   std::ranges::shuffle(ids, random);
-  ids.resize(static_cast<std::size_t>(std::min(count, rows)));
+  ids.resize(at(std::min(count, rows)));
   for (Count i = 0; i < count / 10; ++i) {
     ids.insert(ids.begin() + static_cast<std::ptrdiff_t>(random() % (ids.size() + 1)), -1);
   }

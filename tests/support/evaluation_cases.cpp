@@ -52,17 +52,16 @@ Dense dense_of(const graph::Graph& graph, bool by_weight) {
   Dense dense{
       at::zeros({n, 1}, at::kDouble), at::zeros({n, n}, at::kDouble), {}, at::zeros({n, 1}, at::kDouble)};
   for (NodeId v = 0; v < n; ++v) {
-    const auto begin = csc.indptr[static_cast<std::size_t>(v)],
-               end = csc.indptr[static_cast<std::size_t>(v) + 1];
+    const auto begin = csc.indptr[at(v)], end = csc.indptr[at(v) + 1];
     const double degree = static_cast<double>(end - begin);
     double sum = 0;
-    for (auto e = begin; e < end; ++e) sum += static_cast<double>(csc.weights[static_cast<std::size_t>(e)]);
+    for (auto e = begin; e < end; ++e) sum += static_cast<double>(csc.weights[at(e)]);
     dense.degrees[v] = degree;
     for (auto e = begin; e < end; ++e) {
-      const double weight = static_cast<double>(csc.weights[static_cast<std::size_t>(e)]);
+      const double weight = static_cast<double>(csc.weights[at(e)]);
       const double share = !by_weight ? 1 : sum > 0 ? degree * weight / sum : 0;
-      dense.shares[v][csc.indices[static_cast<std::size_t>(e)]] += share;
-      if (csc.indices[static_cast<std::size_t>(e)] == v) dense.loops[v] += 1;
+      dense.shares[v][csc.indices[at(e)]] += share;
+      if (csc.indices[at(e)] == v) dense.loops[v] += 1;
     }
   }
   dense.neighbors = dense.shares.gt(0);
@@ -154,12 +153,12 @@ std::unique_ptr<graph::Graph> hub_graph(const HubGraphOptions& options) {
                                .num_classes = options.num_classes,
                                .seed = options.seed});
   graph::CscGraph csc{.num_nodes = options.num_nodes,
-                      .indptr = std::vector<Count>(static_cast<std::size_t>(options.num_nodes) + 1),
+                      .indptr = std::vector<Count>(at(options.num_nodes) + 1),
                       .indices = {},
                       .edge_ids = {},
                       .weights = {}};
   for (const Edge& e : random_edges(options)) {
-    ++csc.indptr[static_cast<std::size_t>(e.to) + 1];
+    ++csc.indptr[at(e.to) + 1];
     csc.indices.push_back(e.from);
     csc.edge_ids.push_back(e.id);
     csc.weights.push_back(e.weight);
@@ -176,7 +175,7 @@ at::Tensor DenseForward::logits() const {
   const auto parameters = model->named_parameters();
   for (int layer = 0; layer < model->num_layers(); ++layer) {
     const LayerOf of{parameters, layer, layer + 1 == model->num_layers()};
-    const Dense dense = dense_of(*graph, by_weight[static_cast<std::size_t>(layer)]);
+    const Dense dense = dense_of(*graph, by_weight[at(layer)]);
     x = apply(kind, of, x, dense);
     if (!of.last) x = at::relu(x);
   }

@@ -28,7 +28,7 @@ std::vector<T> copy_of(std::span<const T> values) {
 /// The bits of all feature rows, from wherever they lie.
 std::vector<std::byte> rows_of(const tensor::ChunkTensor& features) {
   const tensor::TensorSpec& spec = features.spec();
-  std::vector<std::byte> rows(static_cast<std::size_t>(spec.rows) * spec.row_bytes(), std::byte{0xFB});
+  std::vector<std::byte> rows(at(spec.rows) * spec.row_bytes(), std::byte{0xFB});
   features.read_rows(0, spec.rows, rows.data());
   return rows;
 }

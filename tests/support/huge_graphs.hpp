@@ -14,8 +14,7 @@ class Repeated {
  public:
   template <typename T>
   Repeated(const std::vector<T>& pattern, Count size, Device device)
-      : Repeated(pattern.data(), pattern.size() * sizeof(T), static_cast<std::size_t>(size) * sizeof(T),
-                 device) {}
+      : Repeated(pattern.data(), pattern.size() * sizeof(T), at(size) * sizeof(T), device) {}
   ~Repeated();
   Repeated(const Repeated&) = delete;
   Repeated& operator=(const Repeated&) = delete;

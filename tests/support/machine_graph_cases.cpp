@@ -20,9 +20,9 @@ namespace {
 
 std::vector<float> rows_of(const MachineGraph& machine_graph) {
   const GraphView& view = machine_graph.host_view();
-  std::vector<NodeId> ids(static_cast<std::size_t>(view.num_local));
+  std::vector<NodeId> ids(at(view.num_local));
   std::iota(ids.begin(), ids.end(), view.first_node);
-  std::vector<float> rows(ids.size() * static_cast<std::size_t>(machine_graph.features().spec().cols));
+  std::vector<float> rows(ids.size() * at(machine_graph.features().spec().cols));
   ThreadPool pool(1);
   machine_graph.features().gather({.data = ids.data(), .size = std::ssize(ids), .first = view.first_node},
                                   rows.data(), cuda::Stream(), pool);
@@ -40,7 +40,7 @@ std::vector<float> kept_features(const graph::Graph& graph, plan::FeatureFormat 
   std::vector<float> features = features_as_floats(graph);
   if (format == plan::FeatureFormat::stored) return features;
   const RowCode code{.kind = code_named(enum_name(format)), .cols = graph.features.cols};
-  std::vector<std::byte> coded(static_cast<std::size_t>(code.row_bytes()));
+  std::vector<std::byte> coded(at(code.row_bytes()));
   for (Count row = 0; row < graph.features.rows; ++row) {
     code.encode(features.data() + row * code.cols, coded.data());
     code.decode(coded.data(), features.data() + row * code.cols);
@@ -52,32 +52,30 @@ std::vector<float> kept_features(const graph::Graph& graph, plan::FeatureFormat 
 void expect_local_nodes(const MachineGraph& loaded, const graph::Graph& graph, const LoadOptions& options) {
   const GraphView& view = loaded.host_view();
   const std::vector<float> features = kept_features(graph, options.feature_format), rows = rows_of(loaded);
-  const auto cols = static_cast<std::size_t>(graph.features.cols);
+  const auto cols = at(graph.features.cols);
   for (Count row = 0; row < view.num_local; ++row) {
-    const auto original = static_cast<std::size_t>(view.original_ids[view.first_node + row]);
+    const auto original = at(view.original_ids[view.first_node + row]);
     const auto begin = graph.structure.indptr[original], end = graph.structure.indptr[original + 1];
     ASSERT_EQ(view.indptr[row + 1] - view.indptr[row], end - begin);
     for (Count e = 0; e < end - begin; ++e) {
       const Count edge = view.indptr[row] + e;
-      ASSERT_EQ(view.original_ids[view.indices[edge]],
-                graph.structure.indices[static_cast<std::size_t>(begin + e)]);
+      ASSERT_EQ(view.original_ids[view.indices[edge]], graph.structure.indices[at(begin + e)]);
       if (options.edge_ids) {
-        ASSERT_EQ(view.edge_ids[edge], graph.structure.edge_ids[static_cast<std::size_t>(begin + e)]);
+        ASSERT_EQ(view.edge_ids[edge], graph.structure.edge_ids[at(begin + e)]);
       }
       if (options.edge_weights) {
-        ASSERT_EQ(view.weights[edge], graph.structure.weights[static_cast<std::size_t>(begin + e)]);
+        ASSERT_EQ(view.weights[edge], graph.structure.weights[at(begin + e)]);
       }
     }
-    const auto words = static_cast<std::size_t>(graph.label_words());
+    const auto words = at(graph.label_words());
     for (std::size_t w = 0; !graph.labels.empty() && w < words; ++w) {
-      ASSERT_EQ(loaded.labels()[static_cast<std::size_t>(row) * words + w],
-                graph.labels[original * words + w]);
+      ASSERT_EQ(loaded.labels()[at(row) * words + w], graph.labels[original * words + w]);
     }
     float sum = 0;
     for (std::size_t c = 0; c < cols; ++c) sum += std::abs(features[original * cols + c]);
     const float scale = options.row_normalize && sum > 0 ? 1 / sum : 1;
     for (std::size_t c = 0; c < cols; ++c) {
-      ASSERT_NEAR(rows[static_cast<std::size_t>(row) * cols + c], features[original * cols + c] * scale,
+      ASSERT_NEAR(rows[at(row) * cols + c], features[original * cols + c] * scale,
                   options.row_normalize ? 4e-3 : 0);
     }
   }
@@ -89,10 +87,9 @@ void expect_all_nodes(const MachineGraph& loaded, const graph::Graph& graph, con
   ASSERT_EQ(std::ssize(ids), graph.num_nodes());
   EXPECT_EQ(view.in_degrees != nullptr, options.in_degrees);
   for (std::size_t v = 0; options.in_degrees && v < ids.size(); ++v) {
-    const auto original = static_cast<std::size_t>(ids[v]);
+    const auto original = at(ids[v]);
     const Count begin = graph.structure.indptr[original], end = graph.structure.indptr[original + 1];
-    const auto list = std::span(graph.structure.indices)
-                          .subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
+    const auto list = std::span(graph.structure.indices).subspan(at(begin), at(end - begin));
     const Count loops =
         options.degrees_of_loops ? 0 : std::ranges::count(list, static_cast<NodeId>(original));
     ASSERT_EQ(view.in_degrees[v], end - begin - loops);
@@ -108,11 +105,9 @@ void expect_splits(const MachineGraph& loaded, const graph::Graph& graph) {
     EXPECT_TRUE(std::ranges::is_sorted(nodes));
     std::vector<NodeId> mine = originals(nodes, view), expected;
     std::ranges::sort(mine);
-    std::vector<bool> local(static_cast<std::size_t>(view.num_nodes));
-    for (Count v = 0; v < view.num_local; ++v)
-      local[static_cast<std::size_t>(view.original_ids[view.first_node + v])] = true;
-    std::ranges::copy_if(all, std::back_inserter(expected),
-                         [&](NodeId v) { return local[static_cast<std::size_t>(v)]; });
+    std::vector<bool> local(at(view.num_nodes));
+    for (Count v = 0; v < view.num_local; ++v) local[at(view.original_ids[view.first_node + v])] = true;
+    std::ranges::copy_if(all, std::back_inserter(expected), [&](NodeId v) { return local[at(v)]; });
     EXPECT_EQ(mine, expected);
   };
   expect_split(loaded.valid_nodes(), graph.splits.valid);
@@ -148,15 +143,13 @@ void expect_is(const MachineGraph& loaded, const graph::Graph& graph, const Load
 }
 
 void expect_list(const GraphView& view, Count row, NodeId original, const graph::Graph& graph) {
-  const auto begin = graph.structure.indptr[static_cast<std::size_t>(original)],
-             end = graph.structure.indptr[static_cast<std::size_t>(original) + 1];
+  const auto begin = graph.structure.indptr[at(original)], end = graph.structure.indptr[at(original) + 1];
   ASSERT_EQ(view.indptr[row + 1] - view.indptr[row], end - begin);
   for (Count e = 0; e < end - begin; ++e) {
     const Count edge = view.indptr[row] + e;
-    ASSERT_EQ(view.original_ids[view.indices[edge]],
-              graph.structure.indices[static_cast<std::size_t>(begin + e)]);
+    ASSERT_EQ(view.original_ids[view.indices[edge]], graph.structure.indices[at(begin + e)]);
     if (view.edge_ids.size > 0) {
-      ASSERT_EQ(view.edge_ids[edge], graph.structure.edge_ids[static_cast<std::size_t>(begin + e)]);
+      ASSERT_EQ(view.edge_ids[edge], graph.structure.edge_ids[at(begin + e)]);
     }
   }
 }
@@ -176,7 +169,7 @@ void expect_loads(const LoadCase& c) {
   ASSERT_EQ(std::ssize(offsets), run.topology.num_machines() + 1);
   const bool needs_clusters = c.dataset.num_clusters > 0 && run.machine.size() > 1;
   EXPECT_EQ(std::ssize(loaded.train_clusters()), needs_clusters ? std::ssize(loaded.train_nodes()) : 0);
-  EXPECT_EQ(loaded.host_view().first_node, offsets[static_cast<std::size_t>(run.machine.index())]);
+  EXPECT_EQ(loaded.host_view().first_node, offsets[at(run.machine.index())]);
   for (NodeId v = 0; v < loaded.host_view().num_nodes; ++v) {
     ASSERT_EQ(loaded.machine_of(v) == run.machine.index(), loaded.host_view().owns(v));
   }

@@ -30,12 +30,12 @@ graph::CscGraph random_structure(const DatasetOptions& options, std::mt19937_64&
   for (EdgeId e = 0; e < options.num_edges; ++e) edges.push_back({node(), node(), e});
   std::ranges::sort(edges, {}, [](const Edge& e) { return std::tuple(e.to, e.from, e.id); });
   graph::CscGraph csc{.num_nodes = options.num_nodes,
-                      .indptr = std::vector<Count>(static_cast<std::size_t>(options.num_nodes) + 1),
+                      .indptr = std::vector<Count>(at(options.num_nodes) + 1),
                       .indices = {},
                       .edge_ids = {},
                       .weights = {}};
   for (const Edge& e : edges) {
-    ++csc.indptr[static_cast<std::size_t>(e.to) + 1];
+    ++csc.indptr[at(e.to) + 1];
     csc.indices.push_back(e.from);
     csc.edge_ids.push_back(e.id);
     csc.weights.push_back(static_cast<float>(e.id % 1000) / 16);
@@ -48,8 +48,8 @@ graph::CscGraph random_structure(const DatasetOptions& options, std::mt19937_64&
 
 RandomValues random_values(Count count, DType dtype, std::uint64_t seed) {
   RandomValues values;
-  values.floats.reserve(static_cast<std::size_t>(count));
-  values.bytes.resize(static_cast<std::size_t>(count) * size_of(dtype));
+  values.floats.reserve(at(count));
+  values.bytes.resize(at(count) * size_of(dtype));
   std::byte* out = values.bytes.data();
   for (Count i = 0; i < count; ++i) {
     const auto small = static_cast<std::int32_t>(mix64(seed ^ mix64(static_cast<std::uint64_t>(i))) %
@@ -122,7 +122,7 @@ std::unique_ptr<graph::Graph> random_dataset(const DatasetOptions& options) {
 
 std::vector<float> features_as_floats(const graph::Graph& graph) {
   const graph::FeatureTable& table = graph.features;
-  std::vector<float> floats(static_cast<std::size_t>(table.rows * table.cols));
+  std::vector<float> floats(at(table.rows * table.cols));
   for (std::size_t i = 0; i < floats.size(); ++i) {
     std::uint16_t half = 0;
     if (table.dtype == DType::f32) {
@@ -156,7 +156,7 @@ PartitionedDataset::PartitionedDataset(const graph::Graph& graph, int num_parts,
                .num_valid = std::ssize(graph.splits.valid),
                .num_test = std::ssize(graph.splits.test),
                .num_clusters = num_clusters};
-  original_of_.resize(static_cast<std::size_t>(graph.num_nodes()));
+  original_of_.resize(at(graph.num_nodes()));
   std::iota(original_of_.begin(), original_of_.end(), 0);
   relabel(num_parts, seed);
   graph::PartitionRecord record{.manifest = manifest_, .parts = {}, .constraints = {}, .build = {}};
@@ -164,8 +164,7 @@ PartitionedDataset::PartitionedDataset(const graph::Graph& graph, int num_parts,
     const graph::PartData data = part_data(graph, part);
     std::vector<std::byte> rows;
     for (const NodeId original : data.original_ids) {
-      const std::byte* row =
-          graph.features.data + static_cast<std::size_t>(original) * graph.features.row_bytes();
+      const std::byte* row = graph.features.data + at(original) * graph.features.row_bytes();
       rows.insert(rows.end(), row, row + graph.features.row_bytes());
     }
     record.parts.push_back(graph::write_part(directory_, manifest_, data, rows));
@@ -190,24 +189,24 @@ void PartitionedDataset::relabel(int num_parts, std::uint64_t seed) {
   manifest_.book = graph::PartitionBook(offsets);
   global_of_.resize(original_of_.size());
   for (std::size_t g = 0; g < original_of_.size(); ++g)
-    global_of_[static_cast<std::size_t>(original_of_[g])] = static_cast<NodeId>(g);
+    global_of_[at(original_of_[g])] = static_cast<NodeId>(g);
 }
 
 graph::PartData PartitionedDataset::part_data(const graph::Graph& graph, int part) const {
   graph::PartData data;
   data.part = part;
   data.indptr = {0};
-  const NodeId begin = manifest_.book.offsets()[static_cast<std::size_t>(part)];
-  const NodeId end = manifest_.book.offsets()[static_cast<std::size_t>(part) + 1];
+  const NodeId begin = manifest_.book.offsets()[at(part)];
+  const NodeId end = manifest_.book.offsets()[at(part) + 1];
   for (NodeId global = begin; global < end; ++global) {
-    const auto original = static_cast<std::size_t>(original_of(global));
+    const auto original = at(original_of(global));
     data.original_ids.push_back(static_cast<NodeId>(original));
     if (manifest_.num_clusters > 0)
       data.clusters.push_back(
           static_cast<std::int32_t>(static_cast<Count>(original) % manifest_.num_clusters));
     for (Count e = graph.structure.indptr[original]; e < graph.structure.indptr[original + 1]; ++e) {
-      const auto edge = static_cast<std::size_t>(e);
-      data.indices.push_back(global_of_[static_cast<std::size_t>(graph.structure.indices[edge])]);
+      const auto edge = at(e);
+      data.indices.push_back(global_of_[at(graph.structure.indices[edge])]);
       data.edge_ids.push_back(graph.structure.edge_ids[edge]);
       data.weights.push_back(graph.structure.weights[edge]);
     }
@@ -221,7 +220,7 @@ graph::PartData PartitionedDataset::part_data(const graph::Graph& graph, int par
   const auto split_rows = [&](const std::vector<NodeId>& nodes) {
     graph::PartData::SplitRows split;
     for (std::size_t rank = 0; rank < nodes.size(); ++rank) {
-      const NodeId global = global_of_[static_cast<std::size_t>(nodes[rank])];
+      const NodeId global = global_of_[at(nodes[rank])];
       if (global < begin || global >= end) continue;
       split.rows.push_back(global - begin);
       split.ranks.push_back(static_cast<Count>(rank));

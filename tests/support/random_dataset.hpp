@@ -46,7 +46,7 @@ class PartitionedDataset {
 
   const std::filesystem::path& directory() const { return directory_; }
   const graph::Manifest& manifest() const { return manifest_; }
-  NodeId original_of(NodeId global) const { return original_of_[static_cast<std::size_t>(global)]; }
+  NodeId original_of(NodeId global) const { return original_of_[at(global)]; }
 
  private:
   void relabel(int num_parts, std::uint64_t seed);

@@ -212,7 +212,7 @@ void ViewOwner::choose_lists(std::span<const Count> indptr) {
                       : draw < options_.copied->replicated + options_.copied->striped ? Tier::striped
                                                                                       : Tier::host;
     const Count degree = indptr[at(v + 1)] - indptr[at(v)];
-    tier_of_entry_.insert(tier_of_entry_.end(), static_cast<std::size_t>(degree), tier);
+    tier_of_entry_.insert(tier_of_entry_.end(), at(degree), tier);
     const std::uint64_t bit = std::uint64_t{1} << v % store::AdjacencyCacheView::kGroupNodes;
     if (tier == Tier::replicated) replicated.back() |= bit, num_replicated += degree;
     if (tier == Tier::striped) striped.back() |= bit, num_striped += degree;

@@ -23,9 +23,7 @@ struct PlainGraph {
   std::uint16_t relation = 0;  ///< store::Relation::number
 
   Count num_nodes() const { return static_cast<Count>(original_ids.size()); }
-  Count degree(NodeId v) const {
-    return indptr[static_cast<std::size_t>(v) + 1] - indptr[static_cast<std::size_t>(v)];
-  }
+  Count degree(NodeId v) const { return indptr[at(v) + 1] - indptr[at(v)]; }
 };
 
 struct RandomGraphOptions {

@@ -7,6 +7,7 @@
 
 #include "choosers/pick_chooser.hpp"
 #include "strata/util/random.hpp"
+#include "strata/util/types.hpp"
 
 /// Frontiers with a node more than once, as several ranks' requests to one have them.
 namespace strata::test {
@@ -40,7 +41,7 @@ std::vector<ChosenList> chosen_lists(sampling::PickChooser<Id>& chooser, const s
   offsets.back() = 0;
   Count sum = 0;
   for (Count& offset : offsets) sum += std::exchange(offset, sum);
-  std::vector<Id> neighbors(static_cast<std::size_t>(sum), Id{-7});
+  std::vector<Id> neighbors(at(sum), Id{-7});
   std::vector<EdgeId> edge_ids(neighbors.size(), -7);
   chooser.choose(query, plan, {offsets.data(), neighbors.data(), edge_ids.data()});
   std::vector<ChosenList> lists;

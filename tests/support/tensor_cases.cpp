@@ -38,7 +38,7 @@ struct Writer {
     for (Count row = first; row < end;) {
       const Count count = std::min(1 + piece * 7 % 200, end - row);
       if (on_every_rank || piece % size == rank) {
-        tensor.write_rows(row, count, data + static_cast<std::size_t>(row) * tensor.spec().row_bytes());
+        tensor.write_rows(row, count, data + at(row) * tensor.spec().row_bytes());
       }
       row += count;
       ++piece;
@@ -54,7 +54,7 @@ RowCode encode(const TensorCase& tensor_case, RandomValues& values) {
   if (code.kind == RowCode::Kind::vq)
     code = train_vector_code(values.floats.data(), std::min<Count>(rows, 300), code.cols, tensor_case.seed,
                              pool);
-  values.bytes.resize(static_cast<std::size_t>(rows * code.row_bytes()));
+  values.bytes.resize(at(rows * code.row_bytes()));
   for (Count row = 0; row < rows; ++row) {
     float* const floats = values.floats.data() + row * code.cols;
     std::byte* const bytes = values.bytes.data() + row * code.row_bytes();
@@ -68,7 +68,7 @@ RowCode encode(const TensorCase& tensor_case, RandomValues& values) {
 template <typename T>
 cuda::Array<T> poisoned(Count size, Device device, const cuda::Stream& stream) {
   cuda::Array<T> memory(cuda::memory_on(device), size, "out", device);
-  cuda::fill_async(memory.data(), kPoison, static_cast<std::size_t>(size) * sizeof(T), stream);
+  cuda::fill_async(memory.data(), kPoison, at(size) * sizeof(T), stream);
   return memory;
 }
 
@@ -81,7 +81,7 @@ cuda::Array<T> copied(std::span<const T> values, Device device, const cuda::Stre
 
 template <typename T>
 std::vector<T> on_host(const cuda::Array<T>& memory, const cuda::Stream& stream) {
-  std::vector<T> values(static_cast<std::size_t>(memory.size()));
+  std::vector<T> values(at(memory.size()));
   cuda::copy_async(values.data(), memory.data(), values.size() * sizeof(T), stream);
   stream.synchronize();
   return values;
@@ -141,11 +141,11 @@ std::vector<NodeId> random_ids(const IdOptions& options) {
 }
 
 std::vector<float> expected_rows(const FilledTensor& filled, std::span<const NodeId> ids, NodeId first) {
-  const auto cols = static_cast<std::size_t>(filled.tensor.spec().cols);
+  const auto cols = at(filled.tensor.spec().cols);
   std::vector<float> rows(ids.size() * cols, 0.0f);
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] == -1) continue;
-    const float* row = filled.values.data() + static_cast<std::size_t>(ids[i] - first) * cols;
+    const float* row = filled.values.data() + at(ids[i] - first) * cols;
     std::copy(row, row + cols, rows.begin() + static_cast<std::ptrdiff_t>(i * cols));
   }
   return rows;
@@ -160,13 +160,13 @@ std::vector<float> gathered(const tensor::ChunkTensor& tensor, Device device, st
   const cuda::Array<NodeId> ids_there(cuda::memory_on(device), count + 1, "ids", device);
   const cuda::Array<float> out(cuda::memory_on(device), options.misalignment + elements + kGuard, "out",
                                device);
-  const std::size_t out_bytes = static_cast<std::size_t>(out.size()) * sizeof(float);
+  const std::size_t out_bytes = at(out.size()) * sizeof(float);
   cuda::copy_async(ids_there.data(), ids.data(), ids.size_bytes(), stream);
   cuda::fill_async(out.data(), kPoison, out_bytes, stream);
   ThreadPool pool(2);
   tensor.gather({.data = ids_there.data(), .size = count, .first = options.first},
                 out.data() + options.misalignment, stream, pool);
-  std::vector<float> all(static_cast<std::size_t>(out.size()));
+  std::vector<float> all(at(out.size()));
   cuda::copy_async(all.data(), out.data(), out_bytes, stream);
   stream.synchronize();
   const auto begin = all.begin() + options.misalignment, end = begin + elements;
@@ -222,11 +222,11 @@ std::vector<float> decoded(const tensor::ChunkTensor& tensor, Device device, std
 
 void expect_decodes(const FilledTensor& filled, Device device) {
   const tensor::TensorSpec& spec = filled.tensor.spec();
-  std::vector<std::int32_t> positions(static_cast<std::size_t>(spec.rows));
+  std::vector<std::int32_t> positions(at(spec.rows));
   std::vector<float> expected(filled.values.size());
   for (Count row = 0; row < spec.rows; ++row) {
     const Count to = spec.rows - 1 - row;
-    positions[static_cast<std::size_t>(row)] = row % 5 == 0 ? -1 : static_cast<std::int32_t>(to);
+    positions[at(row)] = row % 5 == 0 ? -1 : static_cast<std::int32_t>(to);
     if (row % 5 > 0)
       std::copy_n(filled.values.begin() + row * spec.cols, spec.cols, expected.begin() + to * spec.cols);
   }

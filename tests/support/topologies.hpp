@@ -11,7 +11,7 @@ inline comm::Topology topology_of(const std::vector<int>& machine_of) {
   comm::Topology topology;
   topology.virtual_machines = true;
   for (std::size_t rank = 0; rank < machine_of.size(); ++rank) {
-    const auto machine = static_cast<std::size_t>(machine_of[rank]);
+    const auto machine = at(machine_of[rank]);
     if (machine >= topology.machines.size()) topology.machines.resize(machine + 1);
     comm::Topology::Rank entry;
     entry.machine = machine_of[rank];
@@ -24,7 +24,7 @@ inline comm::Topology topology_of(const std::vector<int>& machine_of) {
 
 /// The machine of each rank where rank 0 is one by itself, and the others are a second one together.
 inline std::vector<int> uneven_machines(int num_ranks) {
-  std::vector<int> machines(static_cast<std::size_t>(num_ranks), 1);
+  std::vector<int> machines(at(num_ranks), 1);
   machines[0] = 0;
   return machines;
 }

@@ -17,8 +17,7 @@ namespace {
 /// A table of positions in the ids, whose keys are the ids there. A slot begins at kNowhere.
 class RelabelingOnCpu final : public Relabeling {
  public:
-  explicit RelabelingOnCpu(const IdSpan& ids)
-      : ids_(ids), numbers_(static_cast<std::size_t>(capacity_for(ids.size)), kNowhere) {
+  explicit RelabelingOnCpu(const IdSpan& ids) : ids_(ids), numbers_(at(capacity_for(ids.size)), kNowhere) {
     for (Count i = 0; i < ids.size; ++i) {
       Count& number = numbers_[slot_of(ids[i])];
       if (number != kNowhere) continue;
@@ -49,9 +48,8 @@ class RelabelingOnCpu final : public Relabeling {
   std::size_t slot_of(NodeId id) const {
     const auto capacity = static_cast<Count>(numbers_.size());
     for (Count slot = first_slot(id, capacity);; slot = next_slot(slot, capacity)) {
-      const Count number = numbers_[static_cast<std::size_t>(slot)];
-      if (number == kNowhere || ids_[firsts_[static_cast<std::size_t>(number)]] == id)
-        return static_cast<std::size_t>(slot);
+      const Count number = numbers_[at(slot)];
+      if (number == kNowhere || ids_[firsts_[at(number)]] == id) return at(slot);
     }
   }
 
@@ -88,7 +86,7 @@ void fetch_typed(const HashMapView& map, const IdSpan& ids, const RowSource& hot
                                           value == kNowhere ? cold.rows.size : hot.rows.size,
                                           value == kNowhere ? "on the host" : "in the cache"));
     }
-    std::memcpy(out + i * cold.row_bytes, row, static_cast<std::size_t>(cold.row_bytes));
+    std::memcpy(out + i * cold.row_bytes, row, at(cold.row_bytes));
   }
 }
 

@@ -33,14 +33,14 @@ std::string blob_of(int gpu, std::byte* data) {
 
 Peers::Peers(const comm::Machine& machine, int own_gpu, std::byte* own) {
   const cuda::DeviceGuard guard(machine.device());
-  pieces_.at(static_cast<std::size_t>(own_gpu)) = own;
+  pieces_.at(at(own_gpu)) = own;
   const std::vector<std::string> blobs = machine.communicator().all_gather(blob_of(own_gpu, own));
   machine.together([&] {
     for (const std::string& blob : blobs) {
       PeerReport report;
       if (blob.size() != sizeof(report)) continue;
       std::memcpy(&report, blob.data(), sizeof(report));
-      const void*& piece = pieces_.at(static_cast<std::size_t>(report.gpu));
+      const void*& piece = pieces_.at(at(report.gpu));
       if (piece != nullptr) continue;
       void* opened = nullptr;
       const cudaError_t code = cudaIpcOpenMemHandle(&opened, report.handle, cudaIpcMemLazyEnablePeerAccess);

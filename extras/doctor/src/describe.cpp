@@ -113,7 +113,7 @@ std::vector<std::string> describe_network(const NetworkFacts& network, const std
       fmt::format("all at once, each host sends {} to the next, or {} to all others",
                   rate_text(network.ring_bytes_per_second), rate_text(network.all_to_all_bytes_per_second))};
   const auto over = texts_of(hosts, [&](const Host& host) {
-    const std::string& carrier = network.carriers[static_cast<std::size_t>(&host - hosts.data())];
+    const std::string& carrier = network.carriers[at(&host - hosts.data())];
     return carrier.empty() ? std::string("an unknown interface") : carrier;
   });
   for (const std::string& line : lines_by_host(hosts, over))

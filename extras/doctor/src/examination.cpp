@@ -53,9 +53,7 @@ Examination::Examination(const Request& request, const comm::World& world, comm:
       topology_(comm::discover(world.communicator(), topology_of(request))),
       leaders_(world.communicator().split(leads_host() ? 0 : 1, world.rank())) {}
 
-const comm::Topology::Rank& Examination::place() const {
-  return topology_.ranks[static_cast<std::size_t>(world_.rank())];
-}
+const comm::Topology::Rank& Examination::place() const { return topology_.ranks[at(world_.rank())]; }
 
 bool Examination::leads_host() const { return place().host_rank == 0; }
 
@@ -189,8 +187,8 @@ void Examination::check_gpus() {
   const std::vector<int> ranks = ranks_of_host();
   comm::Communicator host = world_.communicator().split(ranks.front(), world_.rank());
   GpuFacts own;
-  const bool all_on_gpus = std::ranges::all_of(
-      ranks, [&](int r) { return topology_.ranks[static_cast<std::size_t>(r)].device.is_cuda(); });
+  const bool all_on_gpus =
+      std::ranges::all_of(ranks, [&](int r) { return topology_.ranks[at(r)].device.is_cuda(); });
   if (all_on_gpus) measure_copies(host, place().device, own);
   host.close();
   world_.communicator().together([&] {

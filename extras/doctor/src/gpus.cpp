@@ -71,10 +71,10 @@ std::optional<std::string> kernel_log() {
   constexpr int kReadAll = 3, kSize = 10;
   const int size = klogctl(kSize, nullptr, 0);
   if (size <= 0) return std::nullopt;
-  std::string log(static_cast<std::size_t>(size), '\0');
+  std::string log(at(size), '\0');
   const int read = klogctl(kReadAll, log.data(), size);
   if (read < 0) return std::nullopt;
-  log.resize(static_cast<std::size_t>(read));
+  log.resize(at(read));
   return log;
 }
 

@@ -40,7 +40,7 @@ std::string who_has(const std::string& value, const std::vector<std::string>& va
                     const std::vector<RankFacts>& ranks) {
   if (2 * std::ranges::count(values, value) > std::ssize(values)) return "most ranks have";
   const auto first = std::ranges::find(values, value) - values.begin();
-  return fmt::format("host {} has", ranks[static_cast<std::size_t>(first)].host);
+  return fmt::format("host {} has", ranks[at(first)].host);
 }
 
 /// The severity of a difference of hosts in a library.
@@ -176,7 +176,7 @@ void judge_processors(const Host& host, const std::vector<RankFacts>& ranks, Fin
   for (const int r : host.ranks)
     processors.insert(ranks[at(r)].processors.begin(), ranks[at(r)].processors.end());
   const std::size_t num_ranks = host.ranks.size();
-  const auto available = static_cast<std::size_t>(first_of(host, ranks).host_processors);
+  const auto available = at(first_of(host, ranks).host_processors);
   if (processors.size() < num_ranks && available >= num_ranks) {
     findings.push_back({.level = Level::warning,
                         .check = "ranks",

@@ -39,7 +39,7 @@ std::string who_sees(const std::string& digest, const std::vector<StorageFacts>&
   if (2 * std::ranges::count(storage, digest, &StorageFacts::digest) > std::ssize(storage))
     return "most hosts";
   const auto first = std::ranges::find(storage, digest, &StorageFacts::digest) - storage.begin();
-  return fmt::format("host {}", ranks[static_cast<std::size_t>(first)].host);
+  return fmt::format("host {}", ranks[at(first)].host);
 }
 
 double load_seconds(const StorageFacts& facts, std::size_t hosts) {

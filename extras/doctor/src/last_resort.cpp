@@ -39,7 +39,7 @@ void write_all(std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
     if (written <= 0) return;
-    text.remove_prefix(static_cast<std::size_t>(written));
+    text.remove_prefix(at(written));
   }
 }
 

@@ -85,7 +85,7 @@ void parse_nccl_log(const std::string& log, NcclFacts& facts) {
 
 NcclFacts measure_nccl(const comm::Communicator& world, const comm::Topology& topology, Device device,
                        std::int64_t bytes) {
-  const auto ranks = static_cast<std::size_t>(world.size());
+  const auto ranks = at(world.size());
   const cuda::DeviceGuard guard(device);
   const Count each =
       bytes / world.size() / static_cast<Count>(sizeof(float)) * static_cast<Count>(sizeof(float));
@@ -94,9 +94,8 @@ NcclFacts measure_nccl(const comm::Communicator& world, const comm::Topology& to
   cuda::Buffer send, receive;
   world.together([&] {
     stream.emplace(device);
-    send = cuda::Buffer(cuda::Memory::device, static_cast<std::size_t>(all), "bytes to measure with", device);
-    receive =
-        cuda::Buffer(cuda::Memory::device, static_cast<std::size_t>(all), "bytes to measure with", device);
+    send = cuda::Buffer(cuda::Memory::device, at(all), "bytes to measure with", device);
+    receive = cuda::Buffer(cuda::Memory::device, at(all), "bytes to measure with", device);
     cuda::fill_async(send.data(), 0, send.bytes(), *stream);
     stream->synchronize();
   });

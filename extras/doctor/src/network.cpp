@@ -68,7 +68,7 @@ void answer_pings(Line& line, int times) {
 /// one of them; of the first if it is short.
 double send_confirmed(Line& line, Count bytes, const Effort& effort, std::vector<char>& memory) {
   constexpr int kTries = 3;
-  memory.resize(static_cast<std::size_t>(bytes));
+  memory.resize(at(bytes));
   double least = std::numeric_limits<double>::infinity();
   for (int i = 0; i < kTries && least > effort.transfer_seconds; ++i) {
     const auto start = Clock::now();
@@ -96,7 +96,7 @@ double send_stream(Line& line, double round_seconds, const Effort& effort, std::
 
 void take_stream(Line& line, std::vector<char>& memory) {
   for (Count bytes = line.receive<Count>(); bytes > 0; bytes = line.receive<Count>()) {
-    memory.resize(static_cast<std::size_t>(bytes));
+    memory.resize(at(bytes));
     line.receive(memory.data(), bytes);
     line.send(bytes);
   }
@@ -129,7 +129,7 @@ double send_around(const Communicator& leaders, Count bytes, int peers) {
     send[at((leaders.rank() + step) % size)] = bytes;
     receive[at((leaders.rank() + size - step) % size)] = bytes;
   }
-  const std::vector<char> outgoing(static_cast<std::size_t>(bytes * peers));
+  const std::vector<char> outgoing(at(bytes * peers));
   std::vector<char> incoming(outgoing.size());
   leaders.barrier();
   const auto start = Clock::now();

@@ -137,7 +137,7 @@ int Report::end_early(Finding finding, const std::vector<int>& silent) {
   if (ended_) return exit_code(findings_);
   prints_ = true;
   if (finding.host.empty() && silent.size() == 1 && !host_of_rank_.empty())
-    finding.host = host_of_rank_[static_cast<std::size_t>(silent.front())];
+    finding.host = host_of_rank_[at(silent.front())];
   findings_.push_back(finding);
   print(finding.check, {}, {finding});
   try {

@@ -61,7 +61,7 @@ void Core::start(std::unique_ptr<Channels> channels, std::unique_ptr<MessageLink
 }
 
 const DeviceMap& Core::map_for(const Destination& destination) const {
-  const auto self = static_cast<std::size_t>(rank()), peer = static_cast<std::size_t>(destination.rank);
+  const auto self = at(rank()), peer = at(destination.rank);
   return destination.is_answer ? maps_[peer][self] : maps_[self][peer];
 }
 

@@ -223,7 +223,7 @@ class Core final : public MessageLinks::Receiver, public std::enable_shared_from
 
   int rank() const { return setup_.rank; }
   int size() const { return static_cast<int>(setup_.agents.size()); }
-  const AgentFacts& agent(int rank) const { return setup_.agents[static_cast<std::size_t>(rank)]; }
+  const AgentFacts& agent(int rank) const { return setup_.agents[at(rank)]; }
   const std::vector<AgentFacts>& agents() const { return setup_.agents; }
   std::string describe(int rank) const;  ///< its name, rank and host
   const Registry& registry() const { return setup_.registry; }

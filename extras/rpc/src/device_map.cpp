@@ -10,6 +10,7 @@
 
 #include "strata/util/error.hpp"
 #include "strata/util/text.hpp"
+#include "strata/util/types.hpp"
 
 namespace strata::rpc {
 namespace {
@@ -126,9 +127,9 @@ int rank_of(const std::string& name, std::span<const AgentFacts> agents) {
 
 std::vector<DeviceMap> maps_of(int rank, std::span<const AgentFacts> agents) {
   std::vector<DeviceMap> maps(agents.size());
-  for (const AgentFacts::Map& map : agents[static_cast<std::size_t>(rank)].maps) {
+  for (const AgentFacts::Map& map : agents[at(rank)].maps) {
     const std::optional<int> peer = find_rank(map.peer, agents);
-    if (peer) maps[static_cast<std::size_t>(*peer)].add(map.pairs);
+    if (peer) maps[at(*peer)].add(map.pairs);
   }
   return maps;
 }

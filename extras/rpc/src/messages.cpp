@@ -233,7 +233,7 @@ void Core::send(int to, Head head, Parcel parcel) {
 // ---- receiving ----
 
 BulkMemory Core::memory_for_bulk(int peer, const std::string& text) {
-  unanswered_[static_cast<std::size_t>(peer)] = 0;
+  unanswered_[at(peer)] = 0;
   const auto landed = std::make_shared<Arrival>();
   landed->head = parse<Head>(text);
   const std::vector<TensorHead>& heads = landed->head.tensors;
@@ -292,7 +292,7 @@ void Core::receive_on_gpu(int peer, Arrival& arrival, std::size_t place) {
 /// Takes a message. One that cannot be read ends the connection: callers that wait for an answer get an
 /// error, and a graceful end would wait for ever for a message that was sent and never received.
 void Core::arrived(int peer, std::string text, std::shared_ptr<void> memory) {
-  unanswered_[static_cast<std::size_t>(peer)] = 0;
+  unanswered_[at(peer)] = 0;
   try {
     take(peer, text, std::static_pointer_cast<Arrival>(memory));
     open_complete(peer);

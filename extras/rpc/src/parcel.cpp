@@ -164,7 +164,7 @@ std::int32_t Packing::add(std::shared_ptr<Holding> handle) {
 
 at::Tensor Unpacking::tensor(std::int32_t place) {
   if (place < 0) return {};
-  const auto index = static_cast<std::size_t>(place);
+  const auto index = at(place);
   if (index >= unpacked_.size()) throw CommError("the values of a call name a tensor that did not come");
   at::Tensor& unpacked = unpacked_[index];
   if (unpacked.defined()) return unpacked;
@@ -189,7 +189,7 @@ std::vector<at::Tensor> Unpacking::leaves() {
 const std::shared_ptr<Holding>& Unpacking::handle(std::int32_t place) const {
   static const std::shared_ptr<Holding> none;
   if (place < 0) return none;
-  const auto index = static_cast<std::size_t>(place);
+  const auto index = at(place);
   if (index >= parcel_.handles.size())
     throw CommError("the values of a call name a handle that did not come");
   return parcel_.handles[index];

@@ -96,7 +96,7 @@ void Core::listen() {
   }
   const milliseconds limit = std::max(options().timeout, kLeastSilence);
   for (int peer = 0; peer < size(); ++peer) {
-    std::int64_t& unanswered = unanswered_[static_cast<std::size_t>(peer)];
+    std::int64_t& unanswered = unanswered_[at(peer)];
     {
       const std::lock_guard lock(mutex_);
       if (peer == rank() || lost_.contains(peer)) continue;

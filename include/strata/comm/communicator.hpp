@@ -74,7 +74,7 @@ class Communicator {
     Count total = 0;
     for (const Count c : counts) send_bytes.push_back(c * static_cast<Count>(sizeof(T)));
     for (const Count c : received.counts) recv_bytes.push_back(c * static_cast<Count>(sizeof(T))), total += c;
-    received.values.resize(static_cast<std::size_t>(total));
+    received.values.resize(at(total));
     all_to_all(values.data(), send_bytes, received.values.data(), recv_bytes);
     return received;
   }

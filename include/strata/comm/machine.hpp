@@ -101,8 +101,8 @@ struct Topology {
   /// The world rank of `machine` that serves requests of world rank `asker`. Rail-aligned: local rank l asks
   /// local rank l mod R of the R ranks.
   int rail(int asker, int machine) const {
-    const auto& peers = machines[static_cast<std::size_t>(machine)];
-    return peers[static_cast<std::size_t>(ranks[static_cast<std::size_t>(asker)].local_rank) % peers.size()];
+    const auto& peers = machines[at(machine)];
+    return peers[at(ranks[at(asker)].local_rank) % peers.size()];
   }
 };
 

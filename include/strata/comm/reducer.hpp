@@ -92,7 +92,7 @@ class LaunchOrder {
   void open();
 
  private:
-  static constexpr std::size_t index(Exchange exchange) { return static_cast<std::size_t>(exchange); }
+  static constexpr std::size_t index(Exchange exchange) { return at(exchange); }
   Count steps_ahead(Exchange exchange) const;
   bool launched_for(Exchange exchange, Count slot) const;
   bool is_turn(const Turn& turn) const;

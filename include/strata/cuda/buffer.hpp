@@ -46,7 +46,7 @@ class Array {
  public:
   Array() = default;
   Array(Memory memory, Count size, const std::string& what, Device device = {})
-      : buffer_(memory, static_cast<std::size_t>(size) * sizeof(T), what, device), size_(size) {}
+      : buffer_(memory, at(size) * sizeof(T), what, device), size_(size) {}
 
   /// Makes room for `size` elements, whose contents are undefined if there was too little. Grows by at least
   /// a quarter, so that sizes that creep up seldom allocate; frees before it allocates. Returns data().
@@ -61,7 +61,7 @@ class Array {
 
   T* data() const { return static_cast<T*>(buffer_.data()); }
   Count size() const { return size_; }
-  std::span<T> span() const { return {data(), static_cast<std::size_t>(size_)}; }
+  std::span<T> span() const { return {data(), at(size_)}; }
   T& operator[](Count i) const { return data()[i]; }  ///< host and pinned memory only
 
  private:

@@ -39,7 +39,7 @@ struct FeatureTable {
   const std::byte* data = nullptr;  ///< [rows, cols]
   std::shared_ptr<const void> keep_alive;
 
-  std::size_t row_bytes() const { return static_cast<std::size_t>(cols) * size_of(dtype); }
+  std::size_t row_bytes() const { return at(cols) * size_of(dtype); }
 };
 
 /// Weights of nodes for balancing parts: what a node costs, of one or several kinds.

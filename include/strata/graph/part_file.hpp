@@ -29,8 +29,8 @@ class PartitionBook {
   std::span<const NodeId> offsets() const { return offsets_; }
 
   int part_of(NodeId global) const;  ///< REQUIRES: 0 <= global < num_nodes()
-  Count local_of(NodeId global) const { return global - offsets_[static_cast<std::size_t>(part_of(global))]; }
-  NodeId global_of(int part, Count local) const { return offsets_[static_cast<std::size_t>(part)] + local; }
+  Count local_of(NodeId global) const { return global - offsets_[at(part_of(global))]; }
+  NodeId global_of(int part, Count local) const { return offsets_[at(part)] + local; }
 
  private:
   std::vector<NodeId> offsets_;

@@ -92,9 +92,7 @@ struct CompactGraph {
   void release_pages() const {
     if (scratch != nullptr) scratch->trim();
   }
-  Count in_degree(NodeId v) const {
-    return indptr[static_cast<std::size_t>(v) + 1] - indptr[static_cast<std::size_t>(v)];
-  }
+  Count in_degree(NodeId v) const { return indptr[at(v) + 1] - indptr[at(v)]; }
 };
 
 /// Consumes `graph`, freeing its arrays as they are converted. Throws InputError for lengths that do not

@@ -107,14 +107,14 @@ class BucketMap {
   explicit BucketMap(std::span<const Count> part_rows) {
     for (const Count rows : part_rows) {
       first_row_.push_back(first_row_.back() + rows);
-      first_bucket_.push_back(first_bucket_.back() + static_cast<std::size_t>(row_buckets::count(rows)));
+      first_bucket_.push_back(first_bucket_.back() + at(row_buckets::count(rows)));
     }
   }
   std::size_t num_buckets() const { return first_bucket_.back(); }
   std::size_t num_segments() const { return first_row_.size() - 1; }
   std::size_t segment_of(Count row) const {
     if (num_segments() == 1) return 0;
-    return static_cast<std::size_t>(std::ranges::upper_bound(first_row_, row) - first_row_.begin()) - 1;
+    return at(std::ranges::upper_bound(first_row_, row) - first_row_.begin()) - 1;
   }
   Count first_row(std::size_t segment) const { return first_row_[segment]; }
   std::size_t bucket_of(Count row) const {
@@ -122,7 +122,7 @@ class BucketMap {
     return bucket_of_segment(s, row_buckets::of(row - first_row_[s]));
   }
   std::size_t bucket_of_segment(std::size_t segment, int bucket) const {
-    return first_bucket_[segment] + static_cast<std::size_t>(bucket);
+    return first_bucket_[segment] + at(bucket);
   }
   /// Calls visit(segment, bucket, rows), ascending.
   template <typename Visit>
@@ -130,8 +130,7 @@ class BucketMap {
     for (std::size_t s = 0; s < num_segments(); ++s) {
       const Count rows = first_row_[s + 1] - first_row_[s];
       for (int b = 0; b < row_buckets::count(rows); ++b) {
-        visit(s, first_bucket_[s] + static_cast<std::size_t>(b),
-              std::min(rows, row_buckets::begin(b + 1)) - row_buckets::begin(b));
+        visit(s, first_bucket_[s] + at(b), std::min(rows, row_buckets::begin(b + 1)) - row_buckets::begin(b));
       }
     }
   }

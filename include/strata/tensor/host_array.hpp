@@ -54,16 +54,16 @@ template <typename T>
 class HostArray {
  public:
   static HostArray create(const comm::Machine& machine, Count size, const std::string& name) {
-    return HostArray(HostRegion::create(machine, static_cast<std::size_t>(size) * sizeof(T), name), size);
+    return HostArray(HostRegion::create(machine, at(size) * sizeof(T), name), size);
   }
   T* data() const { return reinterpret_cast<T*>(region_.data()); }
   Count size() const { return size_; }
-  std::span<T> span() const { return {data(), static_cast<std::size_t>(size_)}; }
+  std::span<T> span() const { return {data(), at(size_)}; }
 
   /// Calls fill(T*), which writes the staging.size() elements from `first` on; see HostRegion::fill.
   template <typename Fill>
   void fill(Count first, std::span<T> staging, Fill&& fill) const {
-    region_.fill(static_cast<std::size_t>(first) * sizeof(T), std::as_writable_bytes(staging),
+    region_.fill(at(first) * sizeof(T), std::as_writable_bytes(staging),
                  [&](std::byte* target) { fill(reinterpret_cast<T*>(target)); });
   }
 
@@ -78,7 +78,7 @@ class HostIds {
  public:
   static HostIds create(const comm::Machine& machine, Count size, bool wide, const std::string& name) {
     const std::size_t width = wide ? sizeof(std::int64_t) : sizeof(std::int32_t);
-    return HostIds(HostRegion::create(machine, static_cast<std::size_t>(size) * width, name),
+    return HostIds(HostRegion::create(machine, at(size) * width, name),
                    {.data = nullptr, .size = size, .wide = wide});
   }
   const IdSpan& view() const { return view_; }
@@ -90,7 +90,7 @@ class HostIds {
   void fill(Count first, std::span<std::int64_t> staging, Fill&& fill) const {
     const auto with = [&]<typename Id>(Id*) {
       const std::span bytes(reinterpret_cast<std::byte*>(staging.data()), staging.size() * sizeof(Id));
-      region_.fill(static_cast<std::size_t>(first) * sizeof(Id), bytes,
+      region_.fill(at(first) * sizeof(Id), bytes,
                    [&](std::byte* target) { fill(reinterpret_cast<Id*>(target)); });
     };
     view_.wide ? with(static_cast<std::int64_t*>(nullptr)) : with(static_cast<std::int32_t*>(nullptr));

@@ -31,10 +31,7 @@ struct TensorSpec {
   /// NVLink.
   bool padded = false;
 
-  std::size_t row_bytes() const {
-    return code ? static_cast<std::size_t>(code.row_bytes())
-                : static_cast<std::size_t>(cols) * size_of(dtype);
-  }
+  std::size_t row_bytes() const { return code ? at(code.row_bytes()) : at(cols) * size_of(dtype); }
   Count gathered_cols(DType out) const {  ///< elements of a row that is gathered as `out`
     return code && out == dtype ? static_cast<Count>(row_bytes()) : cols;
   }
@@ -64,8 +61,8 @@ class ByStratum {
   constexpr ByStratum(std::initializer_list<std::pair<Stratum, T>> values) {
     for (const auto& [stratum, value] : values) (*this)[stratum] = value;
   }
-  constexpr T& operator[](Stratum s) { return values_[static_cast<std::size_t>(s)]; }
-  constexpr const T& operator[](Stratum s) const { return values_[static_cast<std::size_t>(s)]; }
+  constexpr T& operator[](Stratum s) { return values_[at(s)]; }
+  constexpr const T& operator[](Stratum s) const { return values_[at(s)]; }
   constexpr auto begin() const { return values_.begin(); }
   constexpr auto end() const { return values_.end(); }
   bool operator==(const ByStratum&) const = default;

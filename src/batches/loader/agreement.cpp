@@ -75,8 +75,8 @@ void check_epoch(const comm::Communicator& world, std::uint32_t epoch) {
 }
 
 std::vector<Count> counts_of_ranks(const comm::Communicator& world, Count mine) {
-  std::vector<std::int64_t> counts(static_cast<std::size_t>(world.size()));
-  counts[static_cast<std::size_t>(world.rank())] = mine;
+  std::vector<std::int64_t> counts(at(world.size()));
+  counts[at(world.rank())] = mine;
   world.all_reduce(counts);
   return counts;
 }

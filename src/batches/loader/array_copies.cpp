@@ -10,7 +10,7 @@ void copy_arrays(std::span<const ArrayCopy> copies, [[maybe_unused]] const cuda:
   if (stream.device().is_cuda()) return copy_arrays_on_gpu(copies, stream);
 #endif
   for (const ArrayCopy& copy : copies)
-    if (copy.bytes > 0) std::memcpy(copy.to, copy.from, static_cast<std::size_t>(copy.bytes));
+    if (copy.bytes > 0) std::memcpy(copy.to, copy.from, at(copy.bytes));
 }
 
 }  // namespace strata::batches

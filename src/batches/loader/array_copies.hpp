@@ -31,7 +31,7 @@ class Carver {
   T* take(Count size) {
     constexpr std::size_t kAlignment = 64;
     auto* const array = memory_ == nullptr ? nullptr : reinterpret_cast<T*>(memory_ + bytes_);
-    const std::size_t taken = static_cast<std::size_t>(size) * sizeof(T);
+    const std::size_t taken = at(size) * sizeof(T);
     bytes_ += (taken + kAlignment - 1) / kAlignment * kAlignment;
     return array;
   }

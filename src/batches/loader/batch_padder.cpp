@@ -141,15 +141,15 @@ PaddingTask task_of(const PaddedArray& array, const void* from, const PaddedSegm
 }
 
 void pad_rows(const PaddingTask& task, const PaddedSegment* segments, ThreadPool& pool) {
-  const auto bytes = static_cast<std::size_t>(task.words * task.word);
+  const auto bytes = at(task.words * task.word);
   auto* const to = static_cast<std::byte*>(task.to);
   const auto* const from = static_cast<const std::byte*>(task.from);
   pool.parallel_for(task.items / std::max<Count>(1, task.words), kItemsPerPiece, [&](Count begin, Count end) {
     for (Count row = begin; row < end; ++row) {
-      std::byte* const out = to + static_cast<std::size_t>(row) * bytes;
+      std::byte* const out = to + at(row) * bytes;
       const PaddedItem item = padded_item(segments, task.first, task.last, row);
       if (item.from >= 0)
-        std::memcpy(out, from + static_cast<std::size_t>(item.from) * bytes, bytes);
+        std::memcpy(out, from + at(item.from) * bytes, bytes);
       else if (task.fill != 0)
         std::memcpy(out, &task.fill, sizeof(task.fill));
       else

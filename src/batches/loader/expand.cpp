@@ -92,9 +92,8 @@ std::optional<BadId> IdCheck::find(const IdSpan& ids, Count rows, const cuda::St
   if (position < 0) return std::nullopt;
   alignas(NodeId) std::array<std::byte, sizeof(NodeId)> word;
   const std::size_t bytes = ids.wide ? sizeof(std::int64_t) : sizeof(std::int32_t);
-  cuda::copy_async(word.data(),
-                   static_cast<const std::byte*>(ids.data) + static_cast<std::size_t>(position) * bytes,
-                   bytes, stream);
+  cuda::copy_async(word.data(), static_cast<const std::byte*>(ids.data) + at(position) * bytes, bytes,
+                   stream);
   stream.synchronize();
   return BadId{position, IdSpan{.data = word.data(), .size = 1, .wide = ids.wide}[0]};
 }

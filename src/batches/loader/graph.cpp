@@ -172,18 +172,16 @@ void Graph::global_ids(std::span<const NodeId> original_ids, NodeId* out) const 
   const std::lock_guard lock(mutex_);
   if (global_of_.empty()) {
     const store::GraphView& view = stored().host_view();
-    global_of_.resize(static_cast<std::size_t>(view.num_nodes));
-    for (NodeId v = 0; v < view.num_nodes; ++v)
-      global_of_[static_cast<std::size_t>(view.original_ids[v])] = v;
+    global_of_.resize(at(view.num_nodes));
+    for (NodeId v = 0; v < view.num_nodes; ++v) global_of_[at(view.original_ids[v])] = v;
   }
-  std::ranges::transform(original_ids, out,
-                         [&](NodeId id) { return global_of_[static_cast<std::size_t>(id)]; });
+  std::ranges::transform(original_ids, out, [&](NodeId id) { return global_of_[at(id)]; });
 }
 
 void Graph::gather_features(const NodeId* ids, Count count, float* out, const cuda::Stream& stream) {
   if (stored().manifest().feature_cols == 0)
     throw InputError("the graph has no node features", "Build it from an input with features.");
-  const auto check = [&] { check_ids({ids, static_cast<std::size_t>(count)}, stream); };
+  const auto check = [&] { check_ids({ids, at(count)}, stream); };
   if (row_communicator_)
     row_communicator_->together(check);
   else

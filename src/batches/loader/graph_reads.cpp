@@ -38,7 +38,7 @@ void Graph::check_labels(std::span<const NodeId> ids, bool sets) const {
 void Graph::labels(std::span<const NodeId> ids, std::int64_t* out) const {
   check_labels(ids, false);
   const std::span<const std::int32_t> labels = stored().labels();
-  for (const NodeId id : ids) *out++ = labels[static_cast<std::size_t>(id)];
+  for (const NodeId id : ids) *out++ = labels[at(id)];
 }
 
 void Graph::label_sets(std::span<const NodeId> ids, float* out) const {

@@ -22,11 +22,11 @@ namespace {
 /// REQUIRES: all of them are nodes of the graph.
 void check_distinct(std::span<const NodeId> nodes, Count num_nodes) {
   if (std::ranges::adjacent_find(nodes, std::ranges::greater_equal()) == nodes.end()) return;  // ascending
-  std::vector<bool> seen(static_cast<std::size_t>(num_nodes));
+  std::vector<bool> seen(at(num_nodes));
   for (const NodeId node : nodes) {
-    if (seen[static_cast<std::size_t>(node)])
+    if (seen[at(node)])
       throw InputError(fmt::format("node {} is given to a loader twice", node), "Give each node once.");
-    seen[static_cast<std::size_t>(node)] = true;
+    seen[at(node)] = true;
   }
 }
 

@@ -8,7 +8,7 @@ namespace strata::batches {
 namespace {
 
 comm::Topology topology_of_one(const Runtime& runtime) {
-  const auto rank = static_cast<std::size_t>(runtime.communicator().rank());
+  const auto rank = at(runtime.communicator().rank());
   comm::Topology topology{.ranks = {runtime.topology().ranks[rank]}, .machines = {{0}}};
   topology.ranks[0].machine = topology.ranks[0].local_rank = topology.ranks[0].host_rank = 0;
   return topology;

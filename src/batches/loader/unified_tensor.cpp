@@ -74,7 +74,7 @@ void UnifiedTensor::run(const Ids& ids, const cuda::Stream& stream, bool checks,
   if (checks) check(ids, stream);
   tensor::RowIds rows{.data = ids.data, .size = ids.count, .wide = ids.wide};
   if (reads_in_place()) return work(rows);
-  std::vector<std::byte> copy(static_cast<std::size_t>(ids.count) * (ids.wide ? 8 : 4));
+  std::vector<std::byte> copy(at(ids.count) * (ids.wide ? 8 : 4));
   cuda::copy_async(copy.data(), ids.data, copy.size(), stream);
   stream.synchronize();
   rows.data = copy.data();
@@ -83,7 +83,7 @@ void UnifiedTensor::run(const Ids& ids, const cuda::Stream& stream, bool checks,
 
 /// Gathers on the cpu.
 void UnifiedTensor::gather_and_copy(const tensor::RowIds& rows, void* out, const cuda::Stream& stream) {
-  const std::size_t bytes = static_cast<std::size_t>(rows.size) * tensor_.spec().row_bytes();
+  const std::size_t bytes = at(rows.size) * tensor_.spec().row_bytes();
   const std::lock_guard lock(staging_mutex_);
   std::byte* const gathered =
       staging_.reserve(cuda::Memory::pinned, static_cast<Count>(bytes), "gathered rows", device_);
@@ -102,7 +102,7 @@ void UnifiedTensor::gather(const Ids& ids, void* out, const cuda::Stream& stream
 void UnifiedTensor::scatter(const Ids& ids, const void* in, const cuda::Stream& stream, bool checks) {
   run(ids, stream, checks, [&](const tensor::RowIds& rows) {
     if (reads_in_place()) return tensor_.scatter(rows, tensor::RowsIn{.data = in}, stream, pool_);
-    std::vector<std::byte> copy(static_cast<std::size_t>(ids.count) * tensor_.spec().row_bytes());
+    std::vector<std::byte> copy(at(ids.count) * tensor_.spec().row_bytes());
     cuda::copy_async(copy.data(), in, copy.size(), stream);
     stream.synchronize();
     tensor_.scatter(rows, tensor::RowsIn{.data = copy.data()}, {}, pool_);

@@ -246,8 +246,7 @@ class Chooser {
     Count total = 0;          ///< of all ranks and classes
   };
   Places places_of(std::span<const Count> own) const {
-    const auto ranks = static_cast<std::size_t>(machine_.size()),
-               rank = static_cast<std::size_t>(machine_.rank());
+    const auto ranks = at(machine_.size()), rank = at(machine_.rank());
     std::vector<std::int64_t> counts(own.size() * ranks + 1);
     for (std::size_t c = 0; c < own.size(); ++c) counts[c * ranks + rank] = own[c];
     machine_.communicator().all_reduce(std::span(counts));
@@ -278,9 +277,7 @@ class Chooser {
   void share_rows(const std::vector<Candidate>& own, store::HaloNodes& nodes) const {
     // Classes from hot to cold. Doubles have exponents of 1023 to -1074; rows that are never read come last.
     constexpr int kHottest = 1023, kColdest = -1075;
-    const auto class_of_heat = [=](const Candidate& c) {
-      return static_cast<std::size_t>(kHottest - std::max(c.heat, kColdest));
-    };
+    const auto class_of_heat = [=](const Candidate& c) { return at(kHottest - std::max(c.heat, kColdest)); };
     std::vector<Count> counts(kHottest - kColdest + 1);
     for (const Candidate& c : own) ++counts[class_of_heat(c)];
     Places rows = places_of(counts);

@@ -13,7 +13,7 @@ using Clock = std::chrono::steady_clock;
 using Seconds = std::chrono::duration<double>;
 
 plan::BatchReads reads_of(const sampling::MiniBatch& batch) {
-  plan::BatchReads reads{.input_nodes = {batch.input_nodes(), static_cast<std::size_t>(batch.num_inputs())},
+  plan::BatchReads reads{.input_nodes = {batch.input_nodes(), at(batch.num_inputs())},
                          .neighbors = batch.num_edges()};
   for (const sampling::Block& block : batch.blocks) {
     reads.visited.insert(reads.visited.begin(), block.num_dst);  // the blocks begin with the last hop

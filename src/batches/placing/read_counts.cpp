@@ -49,7 +49,7 @@ void ReadCounts::add(const plan::BatchReads& batch) {
   }
   totals_.remote_visits.resize(std::max(totals_.remote_visits.size(), batch.visited.size()));
   for (std::size_t hop = 0; hop < batch.visited.size(); ++hop) {
-    for (const NodeId node : batch.input_nodes.first(static_cast<std::size_t>(batch.visited[hop]))) {
+    for (const NodeId node : batch.input_nodes.first(at(batch.visited[hop]))) {
       add_to(visits_.data()[node], 1);
       ++(is_own(node) ? totals_.own_visits : totals_.remote_visits[hop]);
     }
@@ -64,7 +64,7 @@ void ReadCounts::finish(const comm::Machine& machine) {
   machine.communicator().all_reduce(std::span(&num_hops, 1), comm::Communicator::Op::max);
   std::vector<std::int64_t> sums{totals_.batches, totals_.own_visits, totals_.neighbors, totals_.nodes,
                                  totals_.remote_rows};
-  totals_.remote_visits.resize(static_cast<std::size_t>(num_hops));
+  totals_.remote_visits.resize(at(num_hops));
   sums.insert(sums.end(), totals_.remote_visits.begin(), totals_.remote_visits.end());
   machine.communicator().all_reduce(std::span(sums));
   totals_ = {.batches = sums[0],
@@ -96,14 +96,13 @@ ServedReads exchange_reads(const ReadCounts& counts, const comm::Ranks& ranks,
     auto visits = tensor::HostArray<std::uint32_t>::create(machine, own.count, "lists that others visit");
     served.emplace(std::move(rows), std::move(visits));
   });
-  std::vector<std::vector<NodeReads>> by_rank(static_cast<std::size_t>(world.size()));
+  std::vector<std::vector<NodeReads>> by_rank(at(world.size()));
   for (int other = 0; other < ranks.topology->num_machines(); ++other) {
     if (other == machine.index()) continue;
-    const NodeId begin = machine_offsets[static_cast<std::size_t>(other)],
-                 end = machine_offsets[static_cast<std::size_t>(other) + 1];
+    const NodeId begin = machine_offsets[at(other)], end = machine_offsets[at(other) + 1];
     Range share = share_of({0, end - begin}, machine.rank(), machine.size());
     share.first += begin;
-    append_reads(counts, share, by_rank[static_cast<std::size_t>(ranks.topology->rail(world.rank(), other))]);
+    append_reads(counts, share, by_rank[at(ranks.topology->rail(world.rank(), other))]);
   }
   std::vector<NodeReads> reads;
   std::vector<Count> sizes;

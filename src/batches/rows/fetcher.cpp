@@ -16,7 +16,7 @@ bool has_other_machines(const RowExchangeContext& exchange) {
 
 NodeId first_node_of(const RowExchangeContext& exchange) {
   if (!has_other_machines(exchange)) return 0;
-  return exchange.machine_offsets[static_cast<std::size_t>(exchange.machine)];
+  return exchange.machine_offsets[at(exchange.machine)];
 }
 
 }  // namespace

@@ -58,14 +58,14 @@ Requests split_in_any_order(std::span<const NodeId> ids, const store::Servers& s
   std::vector<Wanted> wanted;
   wanted.reserve(split.asked().size());
   for (const std::int32_t index : split.asked()) {
-    wanted.push_back({ids[static_cast<std::size_t>(index)], index});
+    wanted.push_back({ids[at(index)], index});
     target.local_ids[index] = -1;
   }
   Requests requests{
       .remote_ids = {}, .first_of_rank = {0}, .cached = static_cast<Count>(split.kept().size())};
   for (const Count count : split.counts()) {
     const Count first = requests.first_of_rank.back();
-    merge_runs(std::span(wanted).subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)));
+    merge_runs(std::span(wanted).subspan(at(first), at(count)));
     requests.first_of_rank.push_back(first + count);
   }
   requests.remote_ids.reserve(wanted.size());
@@ -100,9 +100,9 @@ Requests split_in_order(std::span<const NodeId> sorted, const std::int32_t* posi
     check_id(sorted.back(), servers.machine_offsets);
   }
   Requests requests{.remote_ids = {}, .first_of_rank = {0}};
-  std::vector<int> machine_of(static_cast<std::size_t>(servers.num_ranks), servers.machine);
+  std::vector<int> machine_of(at(servers.num_ranks), servers.machine);
   for (std::size_t machine = 0; machine < servers.rank_of_machine.size(); ++machine)
-    machine_of[static_cast<std::size_t>(servers.rank_of_machine[machine])] = static_cast<int>(machine);
+    machine_of[at(servers.rank_of_machine[machine])] = static_cast<int>(machine);
   for (const int machine : machine_of) {
     if (machine != servers.machine) {
       const auto first = servers.machine_offsets.begin() + machine;
@@ -126,7 +126,7 @@ Count Requests::largest() const {
 
 Requests split_requests(const FetchedIds& wanted, const store::Servers& servers, const SplitTarget& target) {
   check_count(wanted.count);
-  const auto count = static_cast<std::size_t>(wanted.count);
+  const auto count = at(wanted.count);
   std::copy_n(wanted.ids, count, target.local_ids);
   if (wanted.sorted == nullptr) return split_in_any_order({wanted.ids, count}, servers, target);
   return split_in_order({wanted.sorted, count}, wanted.sorted_positions, servers, target);

@@ -18,7 +18,7 @@ struct Requests {
   std::vector<Count> first_of_rank;  ///< [num_ranks + 1] into remote_ids
 
   Count count_for(int rank) const {
-    const auto r = static_cast<std::size_t>(rank);
+    const auto r = at(rank);
     return first_of_rank[r + 1] - first_of_rank[r];
   }
   Count cached = 0;       ///< ids of other machines that the halo keeps here

@@ -61,7 +61,7 @@ FetchedIds StagedRows::on_host(const FetchedIds& given, const cuda::Stream& stre
   const auto copied = [&]<typename T>(const T* from, cuda::Array<T>& pinned) -> const T* {
     if (from == nullptr) return nullptr;
     T* copy = pinned.reserve(cuda::Memory::pinned, given.count, "row ids", device_);
-    cuda::copy_async(copy, from, static_cast<std::size_t>(given.count) * sizeof(T), stream);
+    cuda::copy_async(copy, from, at(given.count) * sizeof(T), stream);
     return copy;
   };
   const FetchedIds here{.ids = copied(given.ids, ids_),
@@ -84,7 +84,7 @@ const NodeId* StagedRows::ids_for_gather(const NodeId* host_ids, Count count, cu
                                          const cuda::Stream& stream) {
   if (!device_.is_cuda()) return host_ids;
   NodeId* copy = on_device.reserve(cuda::Memory::device, count, "row ids", device_);
-  cuda::copy_async(copy, host_ids, static_cast<std::size_t>(count) * sizeof(NodeId), stream);
+  cuda::copy_async(copy, host_ids, at(count) * sizeof(NodeId), stream);
   return copy;
 }
 
@@ -114,7 +114,7 @@ const std::byte* StagedRows::serve_on_host(std::span<const NodeId> asked) {
   if (!device_.is_cuda()) return rows;
   const Count bytes = std::ssize(asked) * sent_row_bytes();
   std::byte* here = served_.reserve(cuda::Memory::pinned, bytes, "rows for other machines", device_);
-  cuda::copy_async(here, rows, static_cast<std::size_t>(bytes), serving_);
+  cuda::copy_async(here, rows, at(bytes), serving_);
   serving_.synchronize();
   return here;
 }

@@ -22,14 +22,14 @@ class MpiExchange final : public DeviceExchange {
     std::byte* const incoming = room_for(incoming_, receives);
     std::byte* next = outgoing;
     for (const Outgoing& message : sends) {
-      cuda::copy_async(next, message.data, static_cast<std::size_t>(message.bytes), stream);
+      cuda::copy_async(next, message.data, at(message.bytes), stream);
       next += message.bytes;
     }
     stream.synchronize();
     transfer(sends, outgoing, receives, incoming);
     next = incoming;
     for (const Incoming& message : receives) {
-      cuda::copy_async(message.data, next, static_cast<std::size_t>(message.bytes), stream);
+      cuda::copy_async(message.data, next, at(message.bytes), stream);
       next += message.bytes;
     }
     copied_.record(stream);
@@ -37,12 +37,12 @@ class MpiExchange final : public DeviceExchange {
 
   void max(Count* values, Count count, const cuda::Stream& stream) override {
     copied_.synchronize();
-    const auto bytes = static_cast<std::size_t>(count) * sizeof(Count);
+    const auto bytes = at(count) * sizeof(Count);
     auto* here = reinterpret_cast<Count*>(incoming_.reserve(cuda::Memory::pinned, static_cast<Count>(bytes),
                                                             "messages between ranks", device_));
     cuda::copy_async(here, values, bytes, stream);
     stream.synchronize();
-    communicator_.all_reduce(std::span(here, static_cast<std::size_t>(count)), Communicator::Op::max);
+    communicator_.all_reduce(std::span(here, at(count)), Communicator::Op::max);
     cuda::copy_async(values, here, bytes, stream);
     copied_.record(stream);
   }

@@ -41,8 +41,7 @@ class NcclExchange final : public DeviceExchange {
 
   void max(Count* values, Count count, const cuda::Stream& stream) override {
     const cuda::DeviceGuard guard(device_);
-    nccl_.finish(ncclAllReduce(values, values, static_cast<std::size_t>(count), ncclInt64, ncclMax,
-                               nccl_.get(), stream.get()),
+    nccl_.finish(ncclAllReduce(values, values, at(count), ncclInt64, ncclMax, nccl_.get(), stream.get()),
                  "ncclAllReduce");
   }
 
@@ -60,7 +59,7 @@ class NcclExchange final : public DeviceExchange {
   }
   template <typename Byte>
   static std::size_t bytes_of(const Message<Byte>& message) {
-    return static_cast<std::size_t>(message.bytes);
+    return at(message.bytes);
   }
   bool crosses(int rank, Count bytes) const {
     if (rank < 0 || rank >= size_ || bytes < 0)

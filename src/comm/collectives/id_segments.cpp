@@ -15,7 +15,7 @@ void pack_on_cpu(const PackTask<Id>& task) {
   const auto& [source, offsets, num_machines, here, out, cap, tally] = task;
   const Count size = source.count == nullptr ? source.bound : *source.count;
   if (tally.ids != nullptr) *tally.ids += size;
-  RangeFinder machine_of({offsets, static_cast<std::size_t>(num_machines) + 1});
+  RangeFinder machine_of({offsets, at(num_machines) + 1});
   for (Count i = 0; i < size; ++i) {
     const NodeId node = source.ids[i];
     const int machine = node < 0 ? here : machine_of(node);
@@ -53,7 +53,7 @@ void IdSegments<Id>::pack(const Source& source, Count cap, const Tally& tally, c
   cap_ = cap;
   packed_.reserve(cuda::memory_on(device_), packed_bytes(), kWhat, device_);
   served_.reserve(cuda::memory_on(device_), num_served(), kWhat, device_);
-  cuda::fill_async(packed_.data(), -1, static_cast<std::size_t>(packed_bytes()), stream);
+  cuda::fill_async(packed_.data(), -1, at(packed_bytes()), stream);
   const PackTask<Id> task{.source = source,
                           .machine_offsets = machine_offsets_.data(),
                           .num_machines = num_servers() + 1,
@@ -91,9 +91,9 @@ void IdSegments<Id>::request(const cuda::Stream& stream) {
   std::vector<DeviceExchange::Incoming> receives;
   const Count bytes = cap_ * static_cast<Count>(sizeof(Id));
   for (Count s = 0; s < num_servers(); ++s)
-    sends.push_back({peers_.servers[static_cast<std::size_t>(s)], packed().asked + s * cap_, bytes});
+    sends.push_back({peers_.servers[at(s)], packed().asked + s * cap_, bytes});
   for (Count c = 0; c < num_clients(); ++c)
-    receives.push_back({peers_.clients[static_cast<std::size_t>(c)], served_.data() + c * cap_, bytes});
+    receives.push_back({peers_.clients[at(c)], served_.data() + c * cap_, bytes});
   wire_.exchange(sends, receives, stream);
 }
 
@@ -104,11 +104,9 @@ void IdSegments<Id>::answer(std::span<const Answer> answers, const cuda::Stream&
   for (const Answer& answer : answers) {
     const Count bytes = cap_ * answer.bytes_per_id;
     for (Count c = 0; c < num_clients(); ++c)
-      sends.push_back({peers_.clients[static_cast<std::size_t>(c)],
-                       static_cast<const std::byte*>(answer.from) + c * bytes, bytes});
+      sends.push_back({peers_.clients[at(c)], static_cast<const std::byte*>(answer.from) + c * bytes, bytes});
     for (Count s = 0; s < num_servers(); ++s)
-      receives.push_back({peers_.servers[static_cast<std::size_t>(s)],
-                          static_cast<std::byte*>(answer.to) + s * bytes, bytes});
+      receives.push_back({peers_.servers[at(s)], static_cast<std::byte*>(answer.to) + s * bytes, bytes});
   }
   wire_.exchange(sends, receives, stream);
 }

@@ -33,7 +33,7 @@ void MpiReducer::sum_on_device(float* data, Count count, const cuda::Stream& str
   }
   for (Count begin = 0; begin < count; begin += chunk_) {
     const Count size = std::min(chunk_, count - begin);
-    const std::size_t bytes = static_cast<std::size_t>(size) * sizeof(float);
+    const std::size_t bytes = at(size) * sizeof(float);
     cuda::copy_async(staging_.data(), data + begin, bytes, stream);
     stream.synchronize();
     sum_chunk(staging_.data(), size);
@@ -54,7 +54,7 @@ void MpiReducer::sum_chunk(float* data, Count count) {
     return (slice_begin(count, rank + 1) - slice_begin(count, rank)) * static_cast<Count>(sizeof(float));
   };
   const Count begin = slice_begin(count, self), width = slice_begin(count, self + 1) - begin;
-  incoming_.resize(static_cast<std::size_t>(width * size));
+  incoming_.resize(at(width * size));
   Transfers slices(state);
   for (int step = 1; step < size; ++step) {
     const int from = (self + size - step) % size, to = (self + step) % size;

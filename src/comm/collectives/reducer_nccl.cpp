@@ -16,8 +16,7 @@ class NcclReducer final : public AllReducer {
   void sum(float* data, Count count, const cuda::Stream& stream) override {
     if (count == 0) return;
     const cuda::DeviceGuard guard(device_);
-    nccl_.finish(ncclAllReduce(data, data, static_cast<std::size_t>(count), ncclFloat32, ncclSum, nccl_.get(),
-                               stream.get()),
+    nccl_.finish(ncclAllReduce(data, data, at(count), ncclFloat32, ncclSum, nccl_.get(), stream.get()),
                  "ncclAllReduce");
   }
   const char* name() const override { return "nccl"; }

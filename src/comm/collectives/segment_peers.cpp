@@ -5,14 +5,14 @@ namespace strata::comm {
 
 SegmentPeers SegmentPeers::of(const Topology& topology, std::span<const NodeId> machine_offsets,
                               int world_rank) {
-  SegmentPeers peers{.machine = topology.ranks[static_cast<std::size_t>(world_rank)].machine,
+  SegmentPeers peers{.machine = topology.ranks[at(world_rank)].machine,
                      .machine_offsets = machine_offsets,
                      .servers = {},
                      .clients = {}};
   for (int machine = 0; machine < topology.num_machines(); ++machine)
     if (machine != peers.machine) peers.servers.push_back(topology.rail(world_rank, machine));
   for (int other = 0; other < static_cast<int>(topology.ranks.size()); ++other) {
-    if (topology.ranks[static_cast<std::size_t>(other)].machine != peers.machine &&
+    if (topology.ranks[at(other)].machine != peers.machine &&
         topology.rail(other, peers.machine) == world_rank)
       peers.clients.push_back(other);
   }

@@ -35,7 +35,7 @@ void Transfers::copy_own() {
     if (sent != expected) {
       throw CommError(fmt::format("{} bytes to itself, {} from itself ({})", sent, expected, state_.who()));
     }
-    std::memcpy(own_receives_[i].data, own_sends_[i].data, static_cast<std::size_t>(sent));
+    std::memcpy(own_receives_[i].data, own_sends_[i].data, at(sent));
   }
   own_sends_.clear();
   own_receives_.clear();

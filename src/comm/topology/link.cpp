@@ -37,11 +37,11 @@ struct Messages {
 };
 
 Messages rail_messages(const Communicator& ranks, const Topology& topology, Count bytes) {
-  const auto size = static_cast<std::size_t>(ranks.size());
+  const auto size = at(ranks.size());
   Messages messages{.send = std::vector<Count>(size), .receive = std::vector<Count>(size)};
   const SegmentPeers peers = SegmentPeers::of(topology, {}, ranks.rank());
-  for (const int server : peers.servers) messages.send[static_cast<std::size_t>(server)] = bytes;
-  for (const int client : peers.clients) messages.receive[static_cast<std::size_t>(client)] = bytes;
+  for (const int server : peers.servers) messages.send[at(server)] = bytes;
+  for (const int client : peers.clients) messages.receive[at(client)] = bytes;
   return messages;
 }
 
@@ -52,14 +52,14 @@ LinkFacts measure_link(const Communicator& ranks, const Topology& topology) {
   constexpr int kRounds = 25, kTransfers = 5;
   constexpr Count kBytes = Count{2} << 20;  // of a rank, to all machines together
   LinkFacts facts;
-  const std::vector<Count> counts(static_cast<std::size_t>(ranks.size()));
+  const std::vector<Count> counts(at(ranks.size()));
   facts.round_seconds = median_seconds(ranks, kRounds, [&] { (void)ranks.exchange_counts(counts); });
   const Count others = topology.num_machines() - 1;
   const Messages messages = rail_messages(ranks, topology, kBytes / others);
   const auto sum = [](const std::vector<Count>& sizes) {
     Count all = 0;
     for (const Count size : sizes) all += size;
-    return static_cast<std::size_t>(all);
+    return at(all);
   };
   const std::vector<char> send(sum(messages.send));
   std::vector<char> received(sum(messages.receive));

@@ -31,11 +31,11 @@ int leader_of_host(const Communicator& world) {
 }
 
 const Topology::Rank& own_rank(const Communicator& world, const Topology& topology) {
-  if (topology.ranks.size() != static_cast<std::size_t>(world.size())) {
+  if (topology.ranks.size() != at(world.size())) {
     throw CommError(fmt::format("a topology of {} ranks was given to a communicator of {}",
                                 topology.ranks.size(), world.size()));
   }
-  return topology.ranks[static_cast<std::size_t>(world.rank())];
+  return topology.ranks[at(world.rank())];
 }
 
 /// Collective over `world`.
@@ -48,7 +48,7 @@ MachineResources find(const Communicator& world, const Topology& topology) {
   const bool on_gpus = std::ranges::all_of(topology.ranks, [&](const Topology::Rank& other) {
     return other.machine != rank.machine || other.device.is_cuda();
   });
-  return {.own = divide(limits, topology)[static_cast<std::size_t>(world.rank())], .on_gpus = on_gpus};
+  return {.own = divide(limits, topology)[at(world.rank())], .on_gpus = on_gpus};
 }
 
 const MachineResources& found_for(const Machine& machine) {

@@ -14,9 +14,7 @@ std::vector<int> ranks_on(const Topology& topology, Device::Kind kind) {
 }
 
 std::string names_of_ranks(const std::vector<int>& ranks, const std::vector<std::string>& host_of_rank) {
-  const auto host_of = [&](int rank) -> const std::string& {
-    return host_of_rank[static_cast<std::size_t>(rank)];
-  };
+  const auto host_of = [&](int rank) -> const std::string& { return host_of_rank[at(rank)]; };
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     text += fmt::format("{}{}", i > 0 ? ", " : "", ranks[i]);

@@ -64,9 +64,7 @@ struct Watchdog::State {
   void check_silence();
   void check_progress();
   void stop_thread();
-  std::string name(int rank) const {
-    return fmt::format("rank {} (host {})", rank, hosts[static_cast<std::size_t>(rank)]);
-  }
+  std::string name(int rank) const { return fmt::format("rank {} (host {})", rank, hosts[at(rank)]); }
   std::string time(std::int64_t tick_count) const {
     return format_seconds(static_cast<double>(tick_count * options.period.count()) / 1000.0);
   }

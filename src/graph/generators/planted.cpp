@@ -74,22 +74,21 @@ class Formulas {
   /// The in-neighbors of a node: first those of its part, then the others, each ascending.
   void list(int part, NodeId v, std::vector<NodeId>& out) const {
     const Degree d = degree(part, v);
-    out.resize(static_cast<std::size_t>(d.all()));
+    out.resize(at(d.all()));
     const auto first_word = static_cast<std::uint64_t>(v) * static_cast<std::uint64_t>(kMostDegree);
     const Count size = size_of_part(part);
     const SkewedList inner(edge_words_, size, static_cast<Count>(first_word), d.inner);
     NodeId previous = -1;
     for (Count j = 0; j < d.inner; ++j) {
       previous = std::min(std::max(previous + 1, inner.requested(j)), size - 1);
-      out[static_cast<std::size_t>(j)] = first_of(part) + previous;
+      out[at(j)] = first_of(part) + previous;
     }
     for (Count j = d.inner; j < d.all(); ++j) {
       const std::uint64_t word = edge_words_(first_word + static_cast<std::uint64_t>(j));
       const auto other = static_cast<int>(mix64(word) % static_cast<std::uint64_t>(spec_.parts - 1));
       const int from = other < part ? other : other + 1;
       const double u = unit_double(word);
-      out[static_cast<std::size_t>(j)] =
-          first_of(from) + static_cast<NodeId>(u * u * static_cast<double>(size_of_part(from)));
+      out[at(j)] = first_of(from) + static_cast<NodeId>(u * u * static_cast<double>(size_of_part(from)));
     }
     std::sort(out.begin() + d.inner, out.end());
   }
@@ -157,12 +156,12 @@ class PlantedPart final : public PartSource {
         first_(formulas_.first_of(part)),
         size_(formulas_.size_of_part(part)),
         splits_(spec.shape, first_, size_),
-        indptr_(static_cast<std::size_t>(size_) + 1) {
+        indptr_(at(size_) + 1) {
     ThreadPool pool(0);
     constexpr Count kGrain = 1 << 16;
     pool.parallel_for(size_, kGrain, [&](Count begin, Count end) {
       for (Count row = begin; row < end; ++row)
-        indptr_[static_cast<std::size_t>(row) + 1] = formulas_.degree(part_, first_ + row).all();
+        indptr_[at(row) + 1] = formulas_.degree(part_, first_ + row).all();
     });
     std::partial_sum(indptr_.begin(), indptr_.end(), indptr_.begin());
   }
@@ -179,7 +178,7 @@ class PlantedPart final : public PartSource {
     Count row = std::ranges::upper_bound(indptr_, first) - indptr_.begin() - 1;
     for (Count done = 0; done < count; ++row) {
       formulas_.list(part_, first_ + row, list);
-      const Count skipped = first + done - indptr_[static_cast<std::size_t>(row)];
+      const Count skipped = first + done - indptr_[at(row)];
       const Count taken = std::min(std::ssize(list) - skipped, count - done);
       std::copy_n(list.begin() + skipped, taken, out + done);
       done += taken;

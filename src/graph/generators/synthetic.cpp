@@ -29,7 +29,7 @@ void fill_features(const FeatureFormula& formula, const std::vector<std::int32_t
     if (assembly.scratch != nullptr) assembly.scratch->trim();
     for (Count row = begin; row < end; ++row)
       for (Count col = 0; col < formula.cols; ++col)
-        out[row * formula.cols + col] = convert(formula(row, col, labels[static_cast<std::size_t>(row)]));
+        out[row * formula.cols + col] = convert(formula(row, col, labels[at(row)]));
   });
 }
 
@@ -49,9 +49,9 @@ FeatureTable make_features(const SyntheticSpec& spec, const std::vector<std::int
 
 Splits splits_of(const SyntheticSpec& spec, ThreadPool& pool) {
   Splits splits;
-  splits.train.resize(static_cast<std::size_t>(spec.train));
-  splits.valid.resize(static_cast<std::size_t>(spec.valid));
-  splits.test.resize(static_cast<std::size_t>(spec.test));
+  splits.train.resize(at(spec.train));
+  splits.valid.resize(at(spec.valid));
+  splits.test.resize(at(spec.test));
   make_splits(spec, {.train = splits.train.data(), .valid = splits.valid.data(), .test = splits.test.data()},
               pool);
   return splits;
@@ -75,7 +75,7 @@ double peak_bytes(const SyntheticSpec& spec) {
 
 void give_weights(const SyntheticSpec& spec, StoredLists& lists, ScratchStore& scratch, ThreadPool& pool) {
   ScratchFile file(scratch);
-  file.reserve(static_cast<std::size_t>(lists.num_edges()) * sizeof(float));
+  file.reserve(at(lists.num_edges()) * sizeof(float));
   lists.weights = {std::move(file).map(), lists.num_edges()};
   for (NodeId first = 0; first < spec.nodes; first += kNodesAtOnce) {
     make_edge_weights(spec,
@@ -133,7 +133,7 @@ ClassMeans class_means(const SyntheticSpec& spec) {
   const double scale = 1 / std::sqrt(1 + blur * blur);
   means.blur = static_cast<float>(blur * scale);
   const KeyedWords words(spec.seed, Purpose::class_mean);
-  means.values.resize(static_cast<std::size_t>(spec.classes * spec.features));
+  means.values.resize(at(spec.classes * spec.features));
   for (std::size_t i = 0; i < means.values.size(); ++i)
     means.values[i] = near_normal(words(i)) * static_cast<float>(scale);
   return means;

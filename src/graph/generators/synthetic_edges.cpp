@@ -41,7 +41,7 @@ class SbmEdges {
       to = member_of(inside ? from_class : any_class(mix64(choice)), words_.unit(first_word + 3));
     }
     if (from == to) to = (from + 1) % spec_.nodes;  // a class of one member that draws itself
-    return {members_[static_cast<std::size_t>(from)], members_[static_cast<std::size_t>(to)]};
+    return {members_[at(from)], members_[at(to)]};
   }
 
  private:
@@ -49,8 +49,7 @@ class SbmEdges {
     return class_of(static_cast<Count>(unit_double(word) * static_cast<double>(spec_.nodes)));
   }
   Count member_of(Count group, double u) const {
-    const Count first = first_[static_cast<std::size_t>(group)],
-                members = first_[static_cast<std::size_t>(group) + 1] - first;
+    const Count first = first_[at(group)], members = first_[at(group) + 1] - first;
     return first + static_cast<Count>(u * u * static_cast<double>(members));
   }
 
@@ -108,7 +107,7 @@ template <typename Id, typename Draw>
 void build_from(const Draw& draw, const SyntheticSpec& spec, const ReadOptions& options, Assembly& assembly,
                 Graph& graph) {
   const bool directed = options.direction == ReadOptions::Direction::directed;
-  const auto count = static_cast<std::size_t>(directed ? spec.edges : spec.edges / 2);
+  const auto count = at(directed ? spec.edges : spec.edges / 2);
   graph.structure.num_nodes = spec.nodes;
   if (assembly.scratch != nullptr) {
     const auto draw_some = [&](Count begin, Count end, const DrawnEdges::Take& take) {
@@ -126,8 +125,8 @@ void build_from(const Draw& draw, const SyntheticSpec& spec, const ReadOptions& 
   pool.parallel_for(static_cast<Count>(count), kEdgesPerPiece, [&](Count begin, Count end) {
     for (Count i = begin; i < end; ++i) {
       const Edge edge = draw(i);
-      sources[static_cast<std::size_t>(i)] = static_cast<Id>(edge.source);
-      destinations[static_cast<std::size_t>(i)] = static_cast<Id>(edge.destination);
+      sources[at(i)] = static_cast<Id>(edge.source);
+      destinations[at(i)] = static_cast<Id>(edge.destination);
     }
   });
   const EdgeList list{.sources = sources.data(),
@@ -141,7 +140,7 @@ void build_from(const Draw& draw, const SyntheticSpec& spec, const ReadOptions& 
 template <typename Id>
 void generate_sbm_with(const SyntheticSpec& spec, const ReadOptions& options, Assembly& assembly,
                        Graph& graph) {
-  std::vector<Id> members(static_cast<std::size_t>(spec.nodes));
+  std::vector<Id> members(at(spec.nodes));
   const SbmEdges<Id> edges(spec, members);
   const std::uint64_t key = KeyedWords(spec.seed, Purpose::member)(0);
   graph.labels.resize(members.size());
@@ -149,7 +148,7 @@ void generate_sbm_with(const SyntheticSpec& spec, const ReadOptions& options, As
     for (Count position = begin; position < end; ++position) {
       const std::uint64_t node =
           shuffled(static_cast<std::uint64_t>(position), static_cast<std::uint64_t>(spec.nodes), key);
-      members[static_cast<std::size_t>(position)] = static_cast<Id>(node);
+      members[at(position)] = static_cast<Id>(node);
       graph.labels[node] = static_cast<std::int32_t>(edges.class_of(position));
     }
   });
@@ -168,7 +167,7 @@ void generate_sbm(const SyntheticSpec& spec, const ReadOptions& options, Assembl
 }
 
 void generate_rmat(const SyntheticSpec& spec, const ReadOptions& options, Assembly& assembly, Graph& graph) {
-  graph.labels.resize(static_cast<std::size_t>(spec.nodes));
+  graph.labels.resize(at(spec.nodes));
   random_labels(spec, 0, graph.labels, assembly.pool);
   const RmatEdges edges(spec);
   if (spec.nodes <= INT32_MAX)

@@ -20,7 +20,7 @@ class SkewedLists {
   /// Calls take(source, v, edge) for the list of v, in the order of its sources.
   template <typename Take>
   void visit(NodeId v, Take&& take) const {
-    const Count first = indptr_[static_cast<std::size_t>(v)], last = indptr_[static_cast<std::size_t>(v) + 1];
+    const Count first = indptr_[at(v)], last = indptr_[at(v) + 1];
     const SkewedList list(words_, nodes_, first, last - first);
     NodeId previous = -1;
     for (Count e = first; e < last; ++e) {
@@ -61,11 +61,10 @@ struct Grid {
 };
 
 void label_grid(const SyntheticSpec& spec, ThreadPool& pool, Graph& graph) {
-  graph.labels.resize(static_cast<std::size_t>(spec.nodes));
+  graph.labels.resize(at(spec.nodes));
   pool.parallel_for(spec.nodes, kNodesPerPiece, [&](Count begin, Count end) {
     for (NodeId v = begin; v < end; ++v)
-      graph.labels[static_cast<std::size_t>(v)] =
-          static_cast<std::int32_t>((v % spec.width) * spec.classes / spec.width);
+      graph.labels[at(v)] = static_cast<std::int32_t>((v % spec.width) * spec.classes / spec.width);
   });
 }
 
@@ -78,19 +77,18 @@ void store_grid(const Grid& grid, Assembly& assembly, Graph& graph) {
 }
 
 void list_grid(const Grid& grid, ThreadPool& pool, CscGraph& structure) {
-  structure.indptr.assign(static_cast<std::size_t>(grid.nodes) + 1, 0);
+  structure.indptr.assign(at(grid.nodes) + 1, 0);
   for (NodeId v = 0; v < grid.nodes; ++v) {
     Count degree = 0;
     grid.for_each_neighbor(v, [&](NodeId, EdgeId) { ++degree; });
-    structure.indptr[static_cast<std::size_t>(v) + 1] =
-        structure.indptr[static_cast<std::size_t>(v)] + degree;
+    structure.indptr[at(v) + 1] = structure.indptr[at(v)] + degree;
   }
-  const auto entries = static_cast<std::size_t>(structure.indptr.back());
+  const auto entries = at(structure.indptr.back());
   structure.indices.resize(entries);
   structure.edge_ids.resize(entries);
   pool.parallel_for(grid.nodes, kNodesPerPiece, [&](Count begin, Count end) {
     for (NodeId v = begin; v < end; ++v) {
-      auto place = static_cast<std::size_t>(structure.indptr[static_cast<std::size_t>(v)]);
+      auto place = at(structure.indptr[at(v)]);
       grid.for_each_neighbor(v, [&](NodeId neighbor, EdgeId edge) {
         structure.indices[place] = neighbor;
         structure.edge_ids[place++] = edge;
@@ -104,11 +102,11 @@ void list_grid(const Grid& grid, ThreadPool& pool, CscGraph& structure) {
 void generate_lognormal(const SyntheticSpec& spec, const ReadOptions& options, Assembly& assembly,
                         Graph& graph) {
   ThreadPool& pool = assembly.pool;
-  graph.labels.resize(static_cast<std::size_t>(spec.nodes));
+  graph.labels.resize(at(spec.nodes));
   random_labels(spec, 0, graph.labels, pool);
   CscGraph& structure = graph.structure;
   structure.num_nodes = spec.nodes;
-  structure.indptr.resize(static_cast<std::size_t>(spec.nodes) + 1);
+  structure.indptr.resize(at(spec.nodes) + 1);
   lognormal_indptr(spec, NodeShare::all(spec.nodes), structure.indptr.data(), pool);
   const Count edges = structure.indptr.back();
   if (assembly.scratch != nullptr) {
@@ -120,13 +118,11 @@ void generate_lognormal(const SyntheticSpec& spec, const ReadOptions& options, A
     return build_structure(graph, {.count = edges, .have_ids = false, .units = spec.nodes, .draw = draw},
                            options, false, assembly);
   }
-  structure.indices.resize(static_cast<std::size_t>(edges));
+  structure.indices.resize(at(edges));
   const SkewedLists lists(spec, structure.indptr);
   pool.parallel_for(spec.nodes, kNodesPerPiece, [&](Count begin, Count end) {
     for (NodeId v = begin; v < end; ++v)
-      lists.visit(v, [&](NodeId source, NodeId, EdgeId edge) {
-        structure.indices[static_cast<std::size_t>(edge)] = source;
-      });
+      lists.visit(v, [&](NodeId source, NodeId, EdgeId edge) { structure.indices[at(edge)] = source; });
   });
   const CleanPolicies policies{.duplicates = options.duplicates, .self_loops = options.self_loops};
   graph.cleaning = report_of(clean_lists(structure, policies, pool), policies);

@@ -23,8 +23,7 @@ void for_each_block(const NodeShare& share, ThreadPool& pool, Body&& body) {
   pool.parallel_for(num_blocks(share.count), 1, [&](Count begin, Count end) {
     for (Count block = begin; block < end; ++block) {
       const NodeId first = share.first + block * kNodesPerBlock;
-      body(static_cast<std::size_t>(block), first,
-           std::min(first + kNodesPerBlock, share.first + share.count));
+      body(at(block), first, std::min(first + kNodesPerBlock, share.first + share.count));
     }
   });
 }
@@ -54,7 +53,7 @@ enum Mark : std::uint8_t { train, valid, test, none };
 
 /// Cuts a keyed permutation of the nodes into the three splits.
 std::vector<Mark> marks_of(const SyntheticSpec& spec, ThreadPool& pool) {
-  std::vector<Mark> marks(static_cast<std::size_t>(spec.nodes), none);
+  std::vector<Mark> marks(at(spec.nodes), none);
   const std::uint64_t key = KeyedWords(spec.seed, Purpose::split)(0);
   const Count first_test = spec.train + spec.valid;
   pool.parallel_for(first_test + spec.test, kNodesPerBlock, [&](Count begin, Count end) {
@@ -73,7 +72,7 @@ using MarkCounts = std::array<Count, 4>;
 
 void lognormal_indptr(const SyntheticSpec& spec, const NodeShare& share, Count* indptr, ThreadPool& pool) {
   const KeyedWords words(spec.seed, Purpose::degree);
-  std::vector<Count> weights_before(static_cast<std::size_t>(num_blocks(share.count)));
+  std::vector<Count> weights_before(at(num_blocks(share.count)));
   for_each_block(share, pool, [&](std::size_t block, NodeId first, NodeId end) {
     Count sum = 0;
     for (NodeId v = first; v < end; ++v) sum += indptr[v + 1] = degree_weight(spec, words, v);
@@ -99,7 +98,7 @@ void lognormal_indptr(const SyntheticSpec& spec, const NodeShare& share, Count* 
 }
 
 void offsets_of_counts(const NodeShare& share, Count* counts, ThreadPool& pool) {
-  std::vector<Count> before(static_cast<std::size_t>(num_blocks(share.count)));
+  std::vector<Count> before(at(num_blocks(share.count)));
   for_each_block(share, pool, [&](std::size_t block, NodeId first, NodeId end) {
     Count sum = 0;
     for (NodeId v = first; v < end; ++v) sum += counts[v + 1];
@@ -127,18 +126,18 @@ void random_labels(const SyntheticSpec& spec, NodeId first, std::span<std::int32
   const KeyedWords words(spec.seed, Purpose::label);
   pool.parallel_for(std::ssize(labels), kNodesPerBlock, [&](Count begin, Count end) {
     for (Count i = begin; i < end; ++i)
-      labels[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(
-          words.unit(static_cast<std::uint64_t>(first + i)) * static_cast<double>(spec.classes));
+      labels[at(i)] = static_cast<std::int32_t>(words.unit(static_cast<std::uint64_t>(first + i)) *
+                                                static_cast<double>(spec.classes));
   });
 }
 
 void make_splits(const SyntheticSpec& spec, const SplitPlaces& places, ThreadPool& pool) {
   const std::vector<Mark> marks = marks_of(spec, pool);
   const NodeShare nodes = NodeShare::all(spec.nodes);
-  std::vector<MarkCounts> before(static_cast<std::size_t>(num_blocks(spec.nodes)));
+  std::vector<MarkCounts> before(at(num_blocks(spec.nodes)));
   for_each_block(nodes, pool, [&](std::size_t block, NodeId first, NodeId end) {
     MarkCounts counts{};
-    for (NodeId v = first; v < end; ++v) ++counts[marks[static_cast<std::size_t>(v)]];
+    for (NodeId v = first; v < end; ++v) ++counts[marks[at(v)]];
     before[block] = counts;
   });
   MarkCounts sum{};
@@ -148,7 +147,7 @@ void make_splits(const SyntheticSpec& spec, const SplitPlaces& places, ThreadPoo
   for_each_block(nodes, pool, [&](std::size_t block, NodeId first, NodeId end) {
     MarkCounts next = before[block];
     for (NodeId v = first; v < end; ++v) {
-      const Mark mark = marks[static_cast<std::size_t>(v)];
+      const Mark mark = marks[at(v)];
       if (mark != none) out[mark][next[mark]++] = v;
     }
   });

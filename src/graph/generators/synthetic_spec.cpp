@@ -191,7 +191,7 @@ Kind parse_kind(std::string_view name) {
 }
 
 void check_keys_fit(const Values& values, Kind kind) {
-  const char* const name = kKindNames[static_cast<std::size_t>(kind)];
+  const char* const name = kKindNames[at(kind)];
   for (const KnownKey& key : kKeys)
     if (values.has(key.name) && key.only && *key.only != kind)
       refuse_spec(fmt::format("key '{}' has no meaning for kind={}", key.name, name), "Leave it out.");
@@ -249,7 +249,7 @@ void read_splits(const Values& values, SyntheticSpec& spec) {
 }  // namespace
 
 std::string synthetic_name(const SyntheticSpec& spec) {
-  return fmt::format("synthetic-{}", kKindNames[static_cast<std::size_t>(spec.kind)]);
+  return fmt::format("synthetic-{}", kKindNames[at(spec.kind)]);
 }
 
 std::string digest_of(const SyntheticSpec& s) {

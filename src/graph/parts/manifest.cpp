@@ -209,7 +209,7 @@ RowCode feature_code_from(const Fields& f) {
     f.refuse("cols", fmt::format("is {}", code.cols));
   if (code.kind != RowCode::Kind::vq) return code;
   const auto text = f.get<std::string>("codebooks");
-  const auto size = static_cast<std::size_t>(code.num_groups() * RowCode::kEntries * RowCode::kGroupCols);
+  const auto size = at(code.num_groups() * RowCode::kEntries * RowCode::kGroupCols);
   if (text.size() != size * kHexDigits)
     f.refuse("codebooks", fmt::format("has {} digits, wanted {}", text.size(), size * kHexDigits));
   auto books = std::make_shared<std::vector<float>>(size);
@@ -288,7 +288,7 @@ void check_parts(const PartitionRecord& record, const std::filesystem::path& sou
   }
   Count edges = 0;
   for (int p = 0; p < parts; ++p) {
-    const PartRecord& part = record.parts[static_cast<std::size_t>(p)];
+    const PartRecord& part = record.parts[at(p)];
     if (__builtin_add_overflow(edges, part.num_edges, &edges)) {
       throw InputError(fmt::format("{}: part {} has {} edges: too many", source.string(), p, part.num_edges),
                        kRebuild);

@@ -34,7 +34,7 @@ Count row_elements(const Extent& extent) {
 
 Count inner_nodes(const Manifest& manifest, int part) {
   const auto offsets = manifest.book.offsets();
-  return offsets[static_cast<std::size_t>(part) + 1] - offsets[static_cast<std::size_t>(part)];
+  return offsets[at(part) + 1] - offsets[at(part)];
 }
 
 SplitFields fields_of(Split split) {
@@ -49,8 +49,7 @@ SplitFields fields_of(Split split) {
   throw Error("unknown split");
 }
 
-PartLayout::PartLayout(const Manifest& manifest, const PartShape& shape)
-    : extents(static_cast<std::size_t>(Field::count)) {
+PartLayout::PartLayout(const Manifest& manifest, const PartShape& shape) : extents(at(Field::count)) {
   const Count inner = inner_nodes(manifest, shape.part);
   const std::string nodes = manifest.nodes_path(), edges = manifest.edges_path();
   auto& self = *this;
@@ -84,7 +83,7 @@ PartLayout::PartLayout(const Manifest& manifest, const PartShape& shape)
 
 Count PartLayout::blocks_before(Field field) const {
   Count blocks = 0;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(field); ++i) blocks += extents[i].blocks();
+  for (std::size_t i = 0; i < at(field); ++i) blocks += extents[i].blocks();
   return blocks;
 }
 

@@ -58,8 +58,8 @@ struct PartLayout {
 
   /// Blocks of all datasets before `field`, which is where its blocks begin in the checksums.
   Count blocks_before(Field field) const;
-  Extent& operator[](Field f) { return extents[static_cast<std::size_t>(f)]; }
-  const Extent& operator[](Field f) const { return extents[static_cast<std::size_t>(f)]; }
+  Extent& operator[](Field f) { return extents[at(f)]; }
+  const Extent& operator[](Field f) const { return extents[at(f)]; }
 };
 
 struct SplitFields {

@@ -139,7 +139,7 @@ Extent open_extent(hid_t file, const std::filesystem::path& path, const Extent& 
   const int rank = H5Sget_simple_extent_dims(space.id(), dims, nullptr);
   if (rank != static_cast<int>(expected.shape.size())) refuse(fmt::format("has {} dimensions", rank));
   Extent extent = expected;
-  for (int d = 0; d < rank; ++d) extent.shape[static_cast<std::size_t>(d)] = static_cast<Count>(dims[d]);
+  for (int d = 0; d < rank; ++d) extent.shape[at(d)] = static_cast<Count>(dims[d]);
   if (extent.elements() == 0) return extent;
   const haddr_t offset = H5Dget_offset(dataset.id());
   const bool inside = offset != HADDR_UNDEF && static_cast<Count>(offset) <= file_bytes &&
@@ -164,7 +164,7 @@ void check_shapes(const PartLayout& found, const Manifest& manifest, int part,
                              .num_valid = length(Field::valid_row),
                              .num_test = length(Field::test_row)}};
   for (std::size_t i = 0; i < found.extents.size(); ++i) {
-    const bool older = i == static_cast<std::size_t>(Field::checksums) && found.extents[i].absent();
+    const bool older = i == at(Field::checksums) && found.extents[i].absent();
     if (older || found.extents[i].shape == expected.extents[i].shape) continue;
     throw InputError(
         fmt::format("{}: dataset {} has shape {}, wanted {}", path.string(), found.extents[i].name,

@@ -96,7 +96,7 @@ class FilePart final : public PartSource {
   }
 
   std::vector<Count> read_all(Field field) const {
-    std::vector<Count> values(static_cast<std::size_t>(layout_[field].elements()));
+    std::vector<Count> values(at(layout_[field].elements()));
     read(field, 0, std::ssize(values), values.data());
     return values;
   }
@@ -110,7 +110,7 @@ class FilePart final : public PartSource {
 /// The record of a part; null if the manifest has no block hashes.
 const PartRecord* record_with_blocks(const Manifest& manifest, int part) {
   if (!manifest.part_records) return nullptr;
-  const PartRecord& record = manifest.part_records->at(static_cast<std::size_t>(part));
+  const PartRecord& record = manifest.part_records->at(at(part));
   return record.has_block_hashes() ? &record : nullptr;
 }
 

@@ -58,7 +58,7 @@ void PositionedFile::read(void* out, Count bytes, Count offset) const {
   if (descriptor_ < 0) return opened().read(out, bytes, offset);
   auto* to = static_cast<char*>(out);
   while (bytes > 0) {
-    const auto got = pread(descriptor_, to, static_cast<std::size_t>(std::min(bytes, kLongestCall)), offset);
+    const auto got = pread(descriptor_, to, at(std::min(bytes, kLongestCall)), offset);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail("read", errno);
     if (got == 0)
@@ -70,8 +70,7 @@ void PositionedFile::read(void* out, Count bytes, Count offset) const {
 void PositionedFile::write(const void* data, Count bytes, Count offset) const {
   const auto* from = static_cast<const char*>(data);
   while (bytes > 0) {
-    const auto put =
-        pwrite(descriptor_, from, static_cast<std::size_t>(std::min(bytes, kLongestCall)), offset);
+    const auto put = pwrite(descriptor_, from, at(std::min(bytes, kLongestCall)), offset);
     if (put < 0 && errno == EINTR) continue;
     if (put < 0) fail("write", errno);
     from += put, bytes -= put, offset += put;

@@ -10,6 +10,7 @@
 
 #include "strata/util/error.hpp"
 #include "strata/util/text.hpp"
+#include "strata/util/types.hpp"
 
 namespace strata::graph {
 namespace {
@@ -98,8 +99,7 @@ EdgeEnds ends_of_edges(EdgeEnds asked, const std::vector<std::string>& names, co
   if (ends.source < 0) ends.source = 0;
   if (ends.target < 0) ends.target = 1;
   const auto is_number = [&](int column) {
-    return static_cast<std::size_t>(column) < names.size() &&
-           numbers_edges(names[static_cast<std::size_t>(column)]);
+    return at(column) < names.size() && numbers_edges(names[at(column)]);
   };
   const bool asked_one = asked.source >= 0 || asked.target >= 0;
   if (by_place && !asked_one && (!usual_places || is_number(ends.source) || is_number(ends.target)))

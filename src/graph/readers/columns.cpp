@@ -61,7 +61,7 @@ NodeLabels labels_from(Count first, Count rows, Count cols, const std::string& o
                        const ValueAt& value_at) {
   NodeLabels labels{.rows = rows, .set_of = cols > 1 ? cols : 0, .values = {}};
   const Count words = labels.words();
-  labels.values.resize(static_cast<std::size_t>(rows * words));
+  labels.values.resize(at(rows * words));
   for (Count i = first; i < first + rows; ++i) {
     std::int32_t* of_node = labels.values.data() + (i - first) * words;
     if (cols > 1)
@@ -108,10 +108,9 @@ Count column_size(const NpyArray& array, const char* what) {
 std::vector<NodeId> ids_of(const NpyArray& array) {
   require_integers(array, "node ids");
   const Count count = column_size(array, "node ids");
-  std::vector<NodeId> ids(static_cast<std::size_t>(count));
+  std::vector<NodeId> ids(at(count));
   visit_numbers(array, [&](const auto* values) {
-    for (Count i = 0; i < count; ++i)
-      ids[static_cast<std::size_t>(i)] = static_cast<NodeId>(to_number(values[i]));
+    for (Count i = 0; i < count; ++i) ids[at(i)] = static_cast<NodeId>(to_number(values[i]));
   });
   return ids;
 }
@@ -128,7 +127,7 @@ NodeWeights node_weights_of(const NpyArray& array, Count rows) {
         fmt::format("Write a row per node, shape (N,) or (N, kinds) in C order, of at most {} kinds.",
                     NodeWeights::kMostKinds));
   NodeWeights weights{.kinds = static_cast<int>(kinds)};
-  weights.values.resize(static_cast<std::size_t>(array.size()));
+  weights.values.resize(at(array.size()));
   visit_numbers(array, [&](const auto* values) {
     for (Count i = 0; i < array.size(); ++i) {
       const auto weight = static_cast<Count>(to_number(values[i]));
@@ -137,7 +136,7 @@ NodeWeights node_weights_of(const NpyArray& array, Count rows) {
             fmt::format("{}: node {} has the weight {}, which is negative or takes more than 31 bits",
                         array.origin, i / kinds, weight),
             "Weights are integers from 0 to 2147483647.");
-      weights.values[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(weight);
+      weights.values[at(i)] = static_cast<std::int32_t>(weight);
     }
   });
   return weights;
@@ -161,7 +160,7 @@ NodeLabels labels_of(const NpyArray& array) {
 NodeLabels labels_of(const CsvPiece<double>& rows, const std::string& origin) {
   const Count cols = std::max<Count>(rows.cols, 1), before = rows.first_row * cols;
   return labels_from(rows.first_row, rows.rows(), cols, origin,
-                     [&](Count i) { return rows.values[static_cast<std::size_t>(i - before)]; });
+                     [&](Count i) { return rows.values[at(i - before)]; });
 }
 
 NodeLabels read_csv_labels(const std::filesystem::path& path, const CsvExpectation& expected,
@@ -171,8 +170,8 @@ NodeLabels read_csv_labels(const std::filesystem::path& path, const CsvExpectati
   read_csv_pieces<double>(path, expected, pool, scratch, [&](const CsvPiece<double>& piece) {
     const NodeLabels of_piece = labels_of(piece, origin);
     if (labels.rows == 0 && expected.rows)
-      labels.values.reserve(std::min(static_cast<std::size_t>(*expected.rows * of_piece.words()),
-                                     std::filesystem::file_size(path) * 1032 / 2 + 1));
+      labels.values.reserve(
+          std::min(at(*expected.rows * of_piece.words()), std::filesystem::file_size(path) * 1032 / 2 + 1));
     labels.set_of = of_piece.set_of;
     labels.rows += of_piece.rows;
     labels.values.insert(labels.values.end(), of_piece.values.begin(), of_piece.values.end());
@@ -182,7 +181,7 @@ NodeLabels read_csv_labels(const std::filesystem::path& path, const CsvExpectati
 
 NodeLabels missing_labels(Count rows, Count set_of) {
   NodeLabels labels{.rows = rows, .set_of = set_of, .values = {}};
-  labels.values.assign(static_cast<std::size_t>(rows * labels.words()), set_of > 0 ? 0 : kMissing);
+  labels.values.assign(at(rows * labels.words()), set_of > 0 ? 0 : kMissing);
   for (Count row = 0; set_of > 0 && row < rows; ++row)
     add_class(labels.values.data() + row * labels.words(), set_of);
   return labels;

@@ -88,7 +88,7 @@ FeatureTable made(const Extents& extents, ThreadPool& pool, ScratchStore* scratc
   FeatureMemory memory;
   if (scratch != nullptr) {
     file.emplace(*scratch);
-    file->reserve(static_cast<std::size_t>(extents.rows * extents.cols) * sizeof(float));
+    file->reserve(at(extents.rows * extents.cols) * sizeof(float));
   } else {
     memory = allocate_features(extents.rows, extents.cols, DType::f32);
   }
@@ -97,10 +97,9 @@ FeatureTable made(const Extents& extents, ThreadPool& pool, ScratchStore* scratc
            : kRowsPerPiece;
   pool.parallel_for(extents.rows, rows_at_once, [&](Count begin, Count end) {
     if (!file) return fill(begin, end, reinterpret_cast<float*>(memory.bytes) + begin * extents.cols);
-    std::vector<float> piece(static_cast<std::size_t>((end - begin) * extents.cols));
+    std::vector<float> piece(at((end - begin) * extents.cols));
     fill(begin, end, piece.data());
-    file->write_at(static_cast<std::size_t>(begin * extents.cols) * sizeof(float), piece.data(),
-                   piece.size() * sizeof(float));
+    file->write_at(at(begin * extents.cols) * sizeof(float), piece.data(), piece.size() * sizeof(float));
     scratch->trim();
   });
   return file ? table_of({std::move(*file).map(), extents.rows * extents.cols}, extents) : memory.table;
@@ -129,8 +128,7 @@ FeatureTable read_in_order(const std::filesystem::path& path, const CsvExpectati
   float* const out = reinterpret_cast<float*>(memory.bytes);
   read_csv_pieces<float>(path, expected, pool, scratch, [&](const CsvPiece<float>& piece) {
     for (Count row = 0; row < piece.rows(); ++row)
-      std::copy_n(piece.values.data() + row * cols, cols,
-                  out + nodes[static_cast<std::size_t>(piece.first_row + row)] * cols);
+      std::copy_n(piece.values.data() + row * cols, cols, out + nodes[at(piece.first_row + row)] * cols);
     if (scratch != nullptr) scratch->trim();
   });
   check_finite(memory.table, path.string(), pool, scratch);
@@ -148,7 +146,7 @@ void normalize_row(Count cols, float* out, ToFloat&& value) {
 }  // namespace
 
 FeatureMemory allocate_features(Count rows, Count cols, DType dtype, ScratchStore* scratch) {
-  const std::size_t bytes = static_cast<std::size_t>(rows) * static_cast<std::size_t>(cols) * size_of(dtype);
+  const std::size_t bytes = at(rows) * at(cols) * size_of(dtype);
   if (scratch != nullptr) {
     ScratchFile file(*scratch);
     file.reserve(bytes);

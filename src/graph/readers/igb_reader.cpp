@@ -27,7 +27,7 @@ NpyArray read_floats(const fs::path& path, Count cols) {
   if (is_npy(path)) return read_npy(path);
   refuse_compressed(path);
   const auto file = std::make_shared<const MappedFile>(path);
-  const std::size_t row_bytes = 4 * static_cast<std::size_t>(std::max<Count>(cols, 1));
+  const std::size_t row_bytes = 4 * at(std::max<Count>(cols, 1));
   if (file->size() == 0 || file->size() % row_bytes != 0)
     throw InputError(fmt::format("{}: {} bytes are no rows of {} float32", path.string(), file->size(),
                                  std::max<Count>(cols, 1)),
@@ -131,7 +131,7 @@ Graph read_igb(const DatasetSource& source, const ReadOptions& options, Assembly
   graph.labels = labels_of(arrays.labels).values;
   if (std::ssize(graph.labels) < nodes)
     spdlog::info("{}: labels of the first {} of {} nodes", arrays.labels.origin, graph.labels.size(), nodes);
-  graph.labels.resize(static_cast<std::size_t>(nodes), -1);
+  graph.labels.resize(at(nodes), -1);
   graph.num_classes = source.classes;
   graph.splits = splits_of(graph.labels);
   return graph;

@@ -311,9 +311,7 @@ void measure_parquet(const DatasetSource& source, InputSize& size) {
     size.bytes_in_memory +=
         size.nodes * std::min(kLabelBytes * nodes.width(roles.label), kLabelBytes + nodes.width(roles.label));
   if (roles.split >= 0) size.bytes_in_memory += kIdBytes * size.nodes;
-  if (roles.id >= 0)
-    size.bytes_of_edges +=
-        size.nodes * kNameBytes + 3 * nodes.columns()[static_cast<std::size_t>(roles.id)].bytes;
+  if (roles.id >= 0) size.bytes_of_edges += size.nodes * kNameBytes + 3 * nodes.columns()[at(roles.id)].bytes;
 }
 
 void measure_dataset(const DatasetSource& source, InputSize& size) {

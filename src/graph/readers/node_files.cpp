@@ -35,13 +35,13 @@ bool is_array(const fs::path& path) {
 
 /// Refuses an id that stands in two rows, and with `all` a node that has none.
 void check_ids(const std::vector<NodeId>& ids, Count num_nodes, bool all, const std::string& path) {
-  std::vector<bool> seen(static_cast<std::size_t>(num_nodes));
+  std::vector<bool> seen(at(num_nodes));
   for (std::size_t row = 0; row < ids.size(); ++row) {
-    if (seen[static_cast<std::size_t>(ids[row])])
+    if (seen[at(ids[row])])
       throw InputError(
           fmt::format("{}: the node of row {}, number {}, has a row before", path, row, ids[row]),
           "Write one row per node.");
-    seen[static_cast<std::size_t>(ids[row])] = true;
+    seen[at(ids[row])] = true;
   }
   if (!all || std::ssize(ids) == num_nodes) return;
   throw InputError(fmt::format("{}: rows for {} of {} nodes; the first without one is node {}", path,

@@ -64,7 +64,7 @@ template <typename In, typename Out>
 void sum_rows(const SparseSumOf<In, Out>& sum) {
   if (sum.rows == 0 || sum.cols == 0) return;
   for_edges(sum.indptr, sum.rows, sum.cols, [&sum](Count begin, Count end) {
-    std::vector<float> beside(std::is_same_v<Out, float> ? 0 : static_cast<std::size_t>(sum.cols));
+    std::vector<float> beside(std::is_same_v<Out, float> ? 0 : at(sum.cols));
     for (Count row = begin; row < end; ++row) {
       float* total = beside.data();
       if constexpr (std::is_same_v<Out, float>) total = sum.out_row(row);
@@ -134,7 +134,7 @@ void activate_rows(const ActivationOf<T>& a) {
     if constexpr (std::is_same_v<T, float>) {
       for (Count row = begin; row < end; ++row) activate_row(a, row, a.values + row * a.cols);
     } else {
-      std::vector<float> beside(static_cast<std::size_t>(a.cols));
+      std::vector<float> beside(at(a.cols));
       for (Count row = begin; row < end; ++row) {
         T* __restrict values = a.values + row * a.cols;
         float* __restrict wide = beside.data();

@@ -61,7 +61,7 @@ class GcnModel final : public StackedModel {
   }
 
   const at::Tensor& bias(int layer) const override { return at_layer(layer).bias; }
-  const GcnLayer& at_layer(int layer) const { return *layers_[static_cast<std::size_t>(layer)]; }
+  const GcnLayer& at_layer(int layer) const { return *layers_[at(layer)]; }
 
   std::vector<std::shared_ptr<GcnLayer>> layers_;
 };

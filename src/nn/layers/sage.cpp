@@ -69,7 +69,7 @@ class SageModel final : public StackedModel {
   }
 
   const at::Tensor& bias(int layer) const override { return at_layer(layer).neighbors->bias; }
-  const SageLayer& at_layer(int layer) const { return *layers_[static_cast<std::size_t>(layer)]; }
+  const SageLayer& at_layer(int layer) const { return *layers_[at(layer)]; }
 
   std::vector<std::shared_ptr<SageLayer>> layers_;
 };

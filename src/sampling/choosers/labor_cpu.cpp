@@ -40,7 +40,7 @@ class LaborLists {
         }
       });
     });
-    positions.resize(static_cast<std::size_t>(next - positions.data()));
+    positions.resize(at(next - positions.data()));
   }
 
  private:

@@ -24,22 +24,21 @@ class ListChooser final : public PickChooser<Id> {
 
   void measure(const PickQuery& query, PickPlan& plan, Count* counts) override {
     const auto size = static_cast<Count>(query.nodes.size());
-    if (std::ssize(plan.ranges) < size) plan.ranges.resize(static_cast<std::size_t>(size));
-    const auto num_pieces = static_cast<std::size_t>((size + kNodesPerPiece - 1) / kNodesPerPiece);
+    if (std::ssize(plan.ranges) < size) plan.ranges.resize(at(size));
+    const auto num_pieces = at((size + kNodesPerPiece - 1) / kNodesPerPiece);
     if (plan.positions.size() < num_pieces) plan.positions.resize(num_pieces);
     pool_.parallel_for(size, kNodesPerPiece, [&](Count begin, Count end) {
       NeighborRange* const ranges = plan.ranges.data();
       for (Count i = begin; i < end; ++i) {
-        if (i + kNodesAhead < end) fetch_node(query.nodes[static_cast<std::size_t>(i + kNodesAhead)]);
-        ranges[i] = range_of(query.nodes[static_cast<std::size_t>(i)]);
+        if (i + kNodesAhead < end) fetch_node(query.nodes[at(i + kNodesAhead)]);
+        ranges[i] = range_of(query.nodes[at(i)]);
       }
       if (query.fanout < 0) {
         for (Count i = begin; i < end; ++i) counts[i] = ranges[i].degree;
         return;
       }
       Rule rule(view_, query, settings_);
-      std::vector<std::uint32_t>& positions =
-          plan.positions[static_cast<std::size_t>(begin / kNodesPerPiece)];
+      std::vector<std::uint32_t>& positions = plan.positions[at(begin / kNodesPerPiece)];
       positions.clear();
       for (Count i = begin; i < end; ++i) {
         if (i + kListsAhead < end) rule.fetch(ranges[i + kListsAhead]);
@@ -78,10 +77,9 @@ class ListChooser final : public PickChooser<Id> {
   static void visit_picks(const Piece& piece, const PickQuery& query, const PickPlan& plan,
                           const Count* offsets, Copy&& copy) {
     const std::uint32_t* position = nullptr;
-    if (query.fanout >= 0)
-      position = plan.positions[static_cast<std::size_t>(piece.begin / kNodesPerPiece)].data();
+    if (query.fanout >= 0) position = plan.positions[at(piece.begin / kNodesPerPiece)].data();
     for (Count i = piece.begin; i < piece.end; ++i) {
-      const NeighborRange& range = plan.ranges[static_cast<std::size_t>(i)];
+      const NeighborRange& range = plan.ranges[at(i)];
       if (range.degree == 0) continue;
       for (Count pick = offsets[i]; pick < offsets[i + 1]; ++pick)
         copy(pick, range.begin + (position == nullptr ? pick - offsets[i] : Count{*position++}));

@@ -59,10 +59,9 @@ class PieceChooser {
  private:
   enum class Choice { all, subset, one_by_one };
 
-  const NeighborRange& range(Count i) const { return plan_.ranges[static_cast<std::size_t>(i)]; }
+  const NeighborRange& range(Count i) const { return plan_.ranges[at(i)]; }
   std::uint32_t* positions_of(Count node) {
-    return positions_.data() +
-           static_cast<std::size_t>(node) * static_cast<std::size_t>(std::max(query_.fanout, 0));
+    return positions_.data() + at(node) * at(std::max(query_.fanout, 0));
   }
   Choice choice_of(const NeighborRange& range) const {
     if (query_.fanout <= 0 || range.degree <= query_.fanout) return Choice::all;
@@ -132,10 +131,9 @@ class UniformChooser final : public PickChooser<Id> {
     if (plan.ranges.size() < size) plan.ranges.resize(size);
     pool_.parallel_for(static_cast<Count>(size), kNodesPerPiece, [&](Count begin, Count end) {
       for (Count i = begin; i < end; ++i) {
-        if (i + kPrefetchAhead < end)
-          prefetch_node(query.nodes[static_cast<std::size_t>(i + kPrefetchAhead)]);
-        const NeighborRange range = range_of(query.nodes[static_cast<std::size_t>(i)], query.fanout);
-        plan.ranges[static_cast<std::size_t>(i)] = range;
+        if (i + kPrefetchAhead < end) prefetch_node(query.nodes[at(i + kPrefetchAhead)]);
+        const NeighborRange range = range_of(query.nodes[at(i)], query.fanout);
+        plan.ranges[at(i)] = range;
         counts[i] = query.fanout < 0 ? range.degree : std::min<Count>(range.degree, query.fanout);
       }
     });

@@ -27,9 +27,8 @@ class UserChooser final : public PickChooser<Id> {
     for (std::size_t i = 0; i < query.nodes.size(); ++i) {
       for (Count j = 0; j < plan.chosen.counts[i]; ++j, ++next) {
         const Count pick = out.offsets[i] + j;
-        out.neighbors[pick] = static_cast<Id>(plan.chosen.neighbors[static_cast<std::size_t>(next)]);
-        if (out.edge_ids != nullptr)
-          out.edge_ids[pick] = plan.chosen.edge_ids[static_cast<std::size_t>(next)];
+        out.neighbors[pick] = static_cast<Id>(plan.chosen.neighbors[at(next)]);
+        if (out.edge_ids != nullptr) out.edge_ids[pick] = plan.chosen.edge_ids[at(next)];
       }
     }
   }

@@ -15,10 +15,7 @@ constexpr double kRoundings = 1 + 2e-6;
 class WeightedRule {
  public:
   WeightedRule(const store::GraphView& view, const PickQuery& query, NoSettings)
-      : weights_(view.weights),
-        relation_(view.number),
-        query_(query),
-        fanout_(static_cast<std::size_t>(query.fanout)) {}
+      : weights_(view.weights), relation_(view.number), query_(query), fanout_(at(query.fanout)) {}
 
   void fetch(const NeighborRange& range) const { fetch_list(weights_, range); }
 

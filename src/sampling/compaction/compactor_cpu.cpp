@@ -19,11 +19,11 @@ constexpr Count kEdgesPerPiece = 16384;
 constexpr Count kEdgesPerBatch = 256;
 constexpr Count kPrefetchAhead = 32;
 
-std::size_t word_of(NodeId node) { return static_cast<std::size_t>(node) / kWordBits; }
+std::size_t word_of(NodeId node) { return at(node) / kWordBits; }
 std::uint64_t bit_of(NodeId node) {
   return std::uint64_t{1} << (static_cast<std::uint64_t>(node) % kWordBits);
 }
-std::size_t block_of(NodeId node) { return static_cast<std::size_t>(node) / (kWordBits * kBlockWords); }
+std::size_t block_of(NodeId node) { return at(node) / (kWordBits * kBlockWords); }
 
 }  // namespace
 
@@ -31,20 +31,20 @@ template <typename Id>
 Compactor<Id>::Compactor(Count num_nodes, ThreadPool& pool)
     : pool_(pool),
       num_blocks_((num_nodes + kWordBits * kBlockWords - 1) / (kWordBits * kBlockWords)),
-      met_(static_cast<std::size_t>(num_blocks_ * kBlockWords)),
+      met_(at(num_blocks_ * kBlockWords)),
       known_(met_.size()),
-      touched_(static_cast<std::size_t>(num_blocks_)),
-      piece_counts_(static_cast<std::size_t>((num_blocks_ + kBlocksPerPiece - 1) / kBlocksPerPiece)),
+      touched_(at(num_blocks_)),
+      piece_counts_(at((num_blocks_ + kBlocksPerPiece - 1) / kBlocksPerPiece)),
       local_ids_(cuda::Memory::host, num_nodes, "local ids of the sampler") {}
 
 template <typename Id>
 void Compactor<Id>::start(std::span<const NodeId> seeds) {
   pool_.parallel_for(num_blocks_, kBlocksPerPiece, [&](Count begin, Count end) {
     for (Count b = begin; b < end; ++b) {
-      if (!touched_[static_cast<std::size_t>(b)]) continue;
+      if (!touched_[at(b)]) continue;
       std::fill_n(met_.data() + b * kBlockWords, kBlockWords, 0);
       std::fill_n(known_.data() + b * kBlockWords, kBlockWords, 0);
-      touched_[static_cast<std::size_t>(b)] = 0;
+      touched_[at(b)] = 0;
     }
   });
   std::int32_t local_id = 0;
@@ -64,7 +64,7 @@ Count Compactor<Id>::extend(const Id* neighbors, Count num_edges, NodeId* nodes,
   const Count total = offset_pieces(num_known, [&](std::size_t word) { return met_[word] & ~known_[word]; });
   check_local_ids_suffice(total);
   pool_.parallel_for(num_blocks_, kBlocksPerPiece, [&](Count begin, Count end) {
-    number_new(begin, end, nodes, piece_counts_[static_cast<std::size_t>(begin / kBlocksPerPiece)]);
+    number_new(begin, end, nodes, piece_counts_[at(begin / kBlocksPerPiece)]);
   });
   return total;
 }
@@ -73,7 +73,7 @@ template <typename Id>
 void Compactor<Id>::sort(NodeId* nodes, std::int32_t* local_ids) {
   offset_pieces(0, [&](std::size_t word) { return known_[word]; });
   pool_.parallel_for(num_blocks_, kBlocksPerPiece, [&](Count begin, Count end) {
-    Count next = piece_counts_[static_cast<std::size_t>(begin / kBlocksPerPiece)];
+    Count next = piece_counts_[at(begin / kBlocksPerPiece)];
     visit_words(begin, end, [&](std::size_t word) {
       for (std::uint64_t bits = known_[word]; bits != 0; bits &= bits - 1) {
         const NodeId node = static_cast<NodeId>(word) * kWordBits + std::countr_zero(bits);
@@ -118,8 +118,8 @@ template <typename Id>
 template <typename Visitor>
 void Compactor<Id>::visit_words(Count first_block, Count last_block, Visitor&& visitor) const {
   for (Count b = first_block; b < last_block; ++b) {
-    if (!touched_[static_cast<std::size_t>(b)]) continue;
-    for (Count w = b * kBlockWords; w < (b + 1) * kBlockWords; ++w) visitor(static_cast<std::size_t>(w));
+    if (!touched_[at(b)]) continue;
+    for (Count w = b * kBlockWords; w < (b + 1) * kBlockWords; ++w) visitor(at(w));
   }
 }
 
@@ -130,7 +130,7 @@ Count Compactor<Id>::offset_pieces(Count first, const Bits& bits_of) {
   pool_.parallel_for(num_blocks_, kBlocksPerPiece, [&](Count begin, Count end) {
     Count count = 0;
     visit_words(begin, end, [&](std::size_t word) { count += std::popcount(bits_of(word)); });
-    piece_counts_[static_cast<std::size_t>(begin / kBlocksPerPiece)] = count;
+    piece_counts_[at(begin / kBlocksPerPiece)] = count;
   });
   Count total = first;
   for (Count& count : piece_counts_) total += std::exchange(count, total);

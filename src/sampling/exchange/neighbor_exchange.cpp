@@ -24,7 +24,7 @@ std::vector<Count> sums_of_groups(std::span<const std::int32_t> values, std::spa
   std::vector<Count> result;
   std::size_t begin = 0;
   for (const Count size : group_sizes) {
-    const auto group = values.subspan(begin, static_cast<std::size_t>(size));
+    const auto group = values.subspan(begin, at(size));
     result.push_back(std::accumulate(group.begin(), group.end(), Count{0}));
     begin += group.size();
   }
@@ -74,8 +74,7 @@ void NeighborExchange<Id>::group(std::span<const NodeId> frontier) {
   split_.run(frontier, servers_);
   remote_positions_.assign(split_.asked().begin(), split_.asked().end());
   asked_.clear();
-  for (const std::int32_t index : split_.asked())
-    asked_.push_back(static_cast<Id>(frontier[static_cast<std::size_t>(index)]));
+  for (const std::int32_t index : split_.asked()) asked_.push_back(static_cast<Id>(frontier[at(index)]));
   halo_nodes_.clear();
   for (const auto& kept : split_.kept()) {
     halo_nodes_.push_back(context_.halo->view.first_node + kept.position);
@@ -117,7 +116,7 @@ void NeighborExchange<Id>::start_ask(const PickQuery& query) {
   run_async([this] {
     incoming_counts_ = context_.communicator->exchange_counts(split_.counts());
     ++report_.traffic[hop_].rounds;
-    incoming_.resize(static_cast<std::size_t>(sum_of(incoming_counts_)));
+    incoming_.resize(at(sum_of(incoming_counts_)));
     transfer<Id>(Message::request, asked_, split_.counts(), incoming_.data(), incoming_counts_);
     incoming_nodes_.assign(incoming_.begin(), incoming_.end());
   });
@@ -158,8 +157,8 @@ std::span<const std::int32_t> NeighborExchange<Id>::start_answer(const PickAnswe
     total += answer_counts_[asked_.size() + i];
   }
   halo_offsets_.back() = total;
-  answer_neighbors_.resize(static_cast<std::size_t>(total));
-  answer_edge_ids_.resize(edge_ids_ ? static_cast<std::size_t>(total) : 0);
+  answer_neighbors_.resize(at(total));
+  answer_edge_ids_.resize(edge_ids_ ? at(total) : 0);
   run_async([this, picks, send, receive] {
     transfer<Id>(Message::answer, picks.neighbors, send, answer_neighbors_.data(), receive);
     if (edge_ids_) transfer<EdgeId>(Message::answer, picks.edge_ids, send, answer_edge_ids_.data(), receive);

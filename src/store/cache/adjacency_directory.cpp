@@ -56,7 +56,7 @@ class Builder {
         if (tier < 0) return;
         const Count node = first_node + row, group = node / AdjacencyCacheView::kGroupNodes;
         begin_groups(group + 1);
-        const auto t = static_cast<std::size_t>(tier);
+        const auto t = at(tier);
         words[t][group] |= AdjacencyCacheView::Group{1} << node % AdjacencyCacheView::kGroupNodes;
         entries[t] += degree;
       });
@@ -95,22 +95,21 @@ AdjacencyDirectory choose_lists(const plan::ListRanking& ranking, const Count* i
   const Count num_groups = AdjacencyCacheView::num_groups(num_nodes);
   const auto make = [&](AdjacencyDirectory::Groups& groups, Count entries) -> AdjacencyCacheView::Group* {
     if (entries == 0) return nullptr;
-    groups.resize(static_cast<std::size_t>(num_groups));
+    groups.resize(at(num_groups));
     return groups.data();
   };
   const TierWords words{make(directory.replicated, directory.totals[replicated]),
                         make(directory.striped, directory.totals[striped])};
-  std::vector<TierEntries> of_pieces(
-      static_cast<std::size_t>((num_groups + kGroupsPerPiece - 1) / kGroupsPerPiece));
+  std::vector<TierEntries> of_pieces(at((num_groups + kGroupsPerPiece - 1) / kGroupsPerPiece));
   const Builder builder(ranking, indptr, parts);
   pool.parallel_for(num_groups, kGroupsPerPiece, [&](Count first, Count end) {
-    of_pieces[static_cast<std::size_t>(first / kGroupsPerPiece)] = builder.build(first, end, words);
+    of_pieces[at(first / kGroupsPerPiece)] = builder.build(first, end, words);
   });
   TierEntries before{};
   for (TierEntries& piece : of_pieces)
     for (std::size_t t = 0; t < kTiers; ++t) before[t] += std::exchange(piece[t], before[t]);
   pool.parallel_for(num_groups, kGroupsPerPiece, [&](Count first, Count end) {
-    const TierEntries& piece = of_pieces[static_cast<std::size_t>(first / kGroupsPerPiece)];
+    const TierEntries& piece = of_pieces[at(first / kGroupsPerPiece)];
     for (std::size_t t = 0; t < kTiers; ++t)
       for (Count group = first; words[t] != nullptr && group < end; ++group)
         words[t][group] += static_cast<AdjacencyCacheView::Group>(piece[t])

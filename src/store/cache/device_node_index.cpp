@@ -11,7 +11,7 @@ DeviceNodeIndex::DeviceNodeIndex(const NodeIndex* index, Device device) {
   const cuda::Stream stream = device.is_cuda() ? cuda::Stream(device) : cuda::Stream();
   const auto copied = [&]<typename T>(const T* values, Count count, cuda::Array<T>& copy) -> const T* {
     copy = cuda::Array<T>(cuda::memory_on(device), count, "index of the halo", device);
-    cuda::copy_async(copy.data(), values, static_cast<std::size_t>(count) * sizeof(T), stream);
+    cuda::copy_async(copy.data(), values, at(count) * sizeof(T), stream);
     return copy.data();
   };
   view_.first = copied(view_.first, view_.num_buckets + 1, first_);

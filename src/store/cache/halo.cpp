@@ -14,11 +14,11 @@ namespace strata::store {
 NodeIndex::NodeIndex(std::span<const NodeId> nodes, NodeId num_nodes)
     : nodes_(nodes.size()), positions_(nodes.size()) {
   if (nodes.empty()) return;
-  if (nodes.size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()))
+  if (nodes.size() > at(std::numeric_limits<std::int32_t>::max()))
     throw Error(fmt::format("{} nodes of other machines are too many to keep (2^31 - 1)", nodes.size()));
   const auto ids_per_bucket = static_cast<std::uint64_t>(num_nodes) / nodes.size();
   shift_ = static_cast<int>(std::bit_width(ids_per_bucket));
-  const auto bucket_of = [this](NodeId node) { return static_cast<std::size_t>(node >> shift_); };
+  const auto bucket_of = [this](NodeId node) { return at(node >> shift_); };
   first_.assign(bucket_of(num_nodes) + 2, 0);
   for (const NodeId node : nodes) ++first_[bucket_of(node) + 1];
   std::partial_sum(first_.begin(), first_.end(), first_.begin());

@@ -21,15 +21,13 @@ HaloRegions read_halo(const comm::Machine& machine, const GraphRegions& regions,
       .lists = {}};
   machine.together([&] {
     const Range own = share_of({0, num_lists}, machine.rank(), machine.size());
-    const auto wanted =
-        lists.subspan(static_cast<std::size_t>(own.first), static_cast<std::size_t>(own.count));
+    const auto wanted = lists.subspan(at(own.first), at(own.count));
     loader.read_lists(wanted, halo.indptr.data() + own.first,
                       {.indices = &halo.indices,
                        .edge_ids = sizes.edge_ids ? &halo.edge_ids : nullptr,
                        .weights = sizes.weights ? &halo.weights : nullptr});
     regions.original_ids.visit([&](auto* ids) {
-      for (Count i = own.first; i < own.end(); ++i)
-        ids[sizes.num_nodes + i] = ids[lists[static_cast<std::size_t>(i)]];
+      for (Count i = own.first; i < own.end(); ++i) ids[sizes.num_nodes + i] = ids[lists[at(i)]];
     });
     halo.lists.index = NodeIndex(lists, sizes.num_nodes);
   });

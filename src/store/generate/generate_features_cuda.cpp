@@ -26,8 +26,7 @@ class RowMaker {
         piece_rows_(std::clamp<Count>(static_cast<Count>(kPieceBytes / tensor.spec().row_bytes()), 1,
                                       tensor.spec().rows)),
         stream_(device_) {
-    rows_ = cuda::Buffer(cuda::Memory::device,
-                         static_cast<std::size_t>(piece_rows_) * tensor.spec().row_bytes(), kWhat, device_);
+    rows_ = cuda::Buffer(cuda::Memory::device, at(piece_rows_) * tensor.spec().row_bytes(), kWhat, device_);
     if (!means.values.empty()) {
       piece_labels_ = on_device<std::int32_t>(piece_rows_);
       means_ = on_device<float>(std::ssize(means.values));
@@ -56,8 +55,8 @@ class RowMaker {
 
   void make_piece(Range rows) {
     if (piece_labels_.size() > 0)
-      cuda::copy_async(piece_labels_.data(), labels_ + rows.first,
-                       static_cast<std::size_t>(rows.count) * sizeof(std::int32_t), stream_);
+      cuda::copy_async(piece_labels_.data(), labels_ + rows.first, at(rows.count) * sizeof(std::int32_t),
+                       stream_);
     write_features({.formula = formula_,
                     .first_node = rows.first,
                     .rows = rows.count,

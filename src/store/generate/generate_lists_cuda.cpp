@@ -69,16 +69,15 @@ class ListMaker {
   void start_writing(Count* begins, const HostIds& indices) {
     const bool wide = indices.view().wide;
     const std::size_t width = wide ? sizeof(std::int64_t) : sizeof(std::int32_t);
-    entries_ = cuda::Buffer(cuda::Memory::device, static_cast<std::size_t>(most_entries_) * width,
-                            "making neighbor lists", device_);
+    entries_ =
+        cuda::Buffer(cuda::Memory::device, at(most_entries_) * width, "making neighbor lists", device_);
     auto* const region = static_cast<std::byte*>(indices.visit([](auto* ids) -> void* { return ids; }));
     for_each_piece([&](const ListTask& lists) {
       cuda::copy_async(piece_begins_.data(), begins + lists.first_node, bytes_of(lists.num_lists + 1),
                        stream_);
       write_lists(lists, {.begins = piece_begins_.data(), .out = entries_.data(), .wide = wide}, stream_);
       const Count first = begins[lists.first_node], end = begins[lists.first_node + lists.num_lists];
-      cuda::copy_async(region + static_cast<std::size_t>(first) * width, entries_.data(),
-                       static_cast<std::size_t>(end - first) * width, stream_);
+      cuda::copy_async(region + at(first) * width, entries_.data(), at(end - first) * width, stream_);
     });
   }
   void finish_writing() const { stream_.synchronize(); }
@@ -87,7 +86,7 @@ class ListMaker {
   static constexpr Count kMostNodes = Count{1} << 22;    // of a piece
   static constexpr Count kMostEntries = Count{1} << 24;  // of a piece, unless one list is longer
 
-  static std::size_t bytes_of(Count counts) { return static_cast<std::size_t>(counts) * sizeof(Count); }
+  static std::size_t bytes_of(Count counts) { return at(counts) * sizeof(Count); }
 
   Range share_of_lists(const comm::Machine& machine) const {
     const Range entries = share_of({0, offsets_[num_nodes_]}, machine.rank(), machine.size());
@@ -144,7 +143,7 @@ class ListMaker {
 graph::NodeShare node_share(const comm::Machine& machine, Count nodes) {
   const Range own = share_of({0, nodes}, machine.rank(), machine.size());
   return {own.first, own.count, [&machine](Count sum) {
-            std::vector<std::int64_t> sums(static_cast<std::size_t>(machine.size()), 0);
+            std::vector<std::int64_t> sums(at(machine.size()), 0);
             const auto here = sums.begin() + machine.rank();
             *here = sum;
             machine.communicator().all_reduce(std::span(sums));
@@ -185,10 +184,8 @@ void fill_ids_and_degrees(const GenerateTask& task, const GraphRegions& regions,
 void fill_nodes(const GenerateTask& task, const GraphRegions& regions) {
   const Range own = share_of({0, task.spec.nodes}, task.machine.rank(), task.machine.size());
   fill_ids_and_degrees(task, regions, own);
-  graph::random_labels(
-      task.spec, own.first,
-      regions.labels.span().subspan(static_cast<std::size_t>(own.first), static_cast<std::size_t>(own.count)),
-      task.pool);
+  graph::random_labels(task.spec, own.first, regions.labels.span().subspan(at(own.first), at(own.count)),
+                       task.pool);
   if (task.machine.rank() > 0) return;
   graph::make_splits(
       task.spec, {.train = regions.train.data(), .valid = regions.valid.data(), .test = regions.test.data()},

@@ -93,8 +93,8 @@ void read_floats(const FeatureSource& source, const RowForm& form, Range rows, s
   if (form.row_normalize) normalize_rows(block);
   const Count exact = std::clamp<Count>(form.bf16_from - rows.first, 0, rows.count);
   if (exact < rows.count)
-    round_to_bf16({out + static_cast<std::size_t>(exact) * form.type.row_bytes(), rows.count - exact,
-                   form.type.cols, form.type.dtype});
+    round_to_bf16(
+        {out + at(exact) * form.type.row_bytes(), rows.count - exact, form.type.cols, form.type.dtype});
 }
 
 /// Reads and checks rows in the tensor's code.
@@ -102,7 +102,7 @@ void read_codes(const FeatureSource& source, const RowType& type, Range rows, st
   source.read(rows.first, rows.count, out);
   const std::size_t row_bytes = type.row_bytes();
   for (Count r = 0; r < rows.count; ++r)
-    if (!type.code.is_finite(out + static_cast<std::size_t>(r) * row_bytes))
+    if (!type.code.is_finite(out + at(r) * row_bytes))
       throw InputError(fmt::format("{}: its scale is not finite", source.describe(rows.first + r)),
                        "The file is damaged: build the parts again.");
 }
@@ -123,11 +123,11 @@ struct EncodedRows {
 void read_and_encode(const EncodedRows& from, Range rows, std::byte* out) {
   const RowType& type = from.form.type;
   const std::size_t row_bytes = type.row_bytes();
-  std::vector<std::byte> floats(static_cast<std::size_t>(rows.count) * row_bytes);
-  std::vector<float> row(static_cast<std::size_t>(type.cols));
+  std::vector<std::byte> floats(at(rows.count) * row_bytes);
+  std::vector<float> row(at(type.cols));
   read_floats(from.source, from.form, rows, floats.data());
   for (Count r = 0; r < rows.count; ++r) {
-    to_f32({floats.data() + static_cast<std::size_t>(r) * row_bytes, 1, type.cols, type.dtype}, row.data());
+    to_f32({floats.data() + at(r) * row_bytes, 1, type.cols, type.dtype}, row.data());
     std::byte* const to = out + r * from.code.row_bytes();
     from.code.encode(row.data(), to);
     if (!from.code.is_finite(to))
@@ -188,9 +188,8 @@ struct StagedBlock {
 void write_staged(tensor::ChunkTensor& tensor, const tensor::Layout& layout, const StagedBlock& block) {
   const auto write = [&](Count first, Count end) {
     if (first >= end) return;
-    tensor.write_rows(
-        first, end - first,
-        block.data + static_cast<std::size_t>(first - block.rows.first) * tensor.spec().row_bytes());
+    tensor.write_rows(first, end - first,
+                      block.data + at(first - block.rows.first) * tensor.spec().row_bytes());
   };
   layout.for_each_run(block.rows.first, block.rows.count, [&](const tensor::Layout::Run& run) {
     const Count end = run.first + run.count;
@@ -205,15 +204,13 @@ void fill_through_staging(const comm::Machine& machine, tensor::ChunkTensor& ten
   const tensor::Layout layout(tensor.placement());
   const Count staged_rows = std::clamp<Count>(static_cast<Count>(kStagingBytes / spec.row_bytes()), 1,
                                               std::max<Count>(1, spec.rows));
-  const tensor::HostRegion staging =
-      tensor::HostRegion::create(machine, static_cast<std::size_t>(staged_rows) * spec.row_bytes(),
-                                 fmt::format("loading \"{}\"", spec.name));
+  const tensor::HostRegion staging = tensor::HostRegion::create(machine, at(staged_rows) * spec.row_bytes(),
+                                                                fmt::format("loading \"{}\"", spec.name));
   const auto stage = [&](Range rows) {
     const Range own = own_share(machine, fill.source, rows);
     machine.together([&] {
       in_chunks(spec, fill, own, [&](Range chunk) {
-        read_chunk(spec, fill, chunk,
-                   staging.data() + static_cast<std::size_t>(chunk.first - rows.first) * spec.row_bytes());
+        read_chunk(spec, fill, chunk, staging.data() + at(chunk.first - rows.first) * spec.row_bytes());
       });
     });
     machine.together([&] { write_staged(tensor, layout, {rows, own, staging.data()}); });
@@ -266,7 +263,7 @@ void fill_features(const comm::Machine& machine, tensor::ChunkTensor& tensor, co
   const std::vector<Range> ranges = fill.rows.empty() ? std::vector{Range{0, spec.rows}} : fill.rows;
   if (tensor.host_data() == nullptr) return fill_through_staging(machine, tensor, fill, ranges);
   const auto read = [&](Range chunk) {
-    ChunkBuffer buffer(static_cast<std::size_t>(chunk.count) * spec.row_bytes());
+    ChunkBuffer buffer(at(chunk.count) * spec.row_bytes());
     tensor.fill_host_rows(chunk.first, buffer.bytes(),
                           [&](std::byte* out) { read_chunk(spec, fill, chunk, out); });
   };

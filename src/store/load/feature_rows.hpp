@@ -31,10 +31,7 @@ struct RowType {
   DType dtype = DType::f32;
   RowCode code = {};
 
-  std::size_t row_bytes() const {
-    return code ? static_cast<std::size_t>(code.row_bytes())
-                : static_cast<std::size_t>(cols) * size_of(dtype);
-  }
+  std::size_t row_bytes() const { return code ? at(code.row_bytes()) : at(cols) * size_of(dtype); }
 };
 inline RowType type_of_rows(const graph::Manifest& manifest) {
   return {manifest.feature_cols, manifest.feature_dtype, manifest.feature_code};

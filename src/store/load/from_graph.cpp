@@ -39,7 +39,7 @@ void consume(std::vector<From>& source, To* out) {
     const Count count = std::min(kPiece, size - first);
     const From* from = source.data() + first;
     std::transform(from, from + count, out + first, [](From v) { return static_cast<To>(v); });
-    release_pages(from, static_cast<std::size_t>(count) * sizeof(From));
+    release_pages(from, at(count) * sizeof(From));
   }
   std::vector<From>().swap(source);
 }
@@ -105,7 +105,7 @@ void check_graph(const graph::Graph* graph, const comm::Machine& machine, const 
 graph::Manifest share_manifest(const graph::Graph* graph, const comm::Communicator& communicator) {
   Header header = graph ? header_of(*graph) : Header();
   communicator.broadcast(&header, sizeof(header), 0);
-  std::string name = graph ? graph->name : std::string(static_cast<std::size_t>(header.name_bytes), ' ');
+  std::string name = graph ? graph->name : std::string(at(header.name_bytes), ' ');
   communicator.broadcast(name.data(), header.name_bytes, 0);
   return manifest_of(header, name);
 }
@@ -114,7 +114,7 @@ void move_in(graph::Graph& graph, const GraphRegions& regions) {
   const plan::RegionSizes& sizes = regions.sizes;
   if (sizes.in_degrees) {
     for (Count v = 0; v < sizes.num_nodes; ++v) {
-      const auto i = static_cast<std::size_t>(v);
+      const auto i = at(v);
       regions.in_degrees.data()[v] =
           static_cast<std::int32_t>(graph.structure.indptr[i + 1] - graph.structure.indptr[i]);
     }
@@ -138,8 +138,8 @@ FeatureSource source_of(const graph::Graph* graph) {
   if (graph == nullptr) return source;
   const graph::FeatureTable& table = graph->features;
   source.read = [&table](Count first, Count count, std::byte* out) {
-    const std::byte* rows = table.data + static_cast<std::size_t>(first) * table.row_bytes();
-    const std::size_t bytes = static_cast<std::size_t>(count) * table.row_bytes();
+    const std::byte* rows = table.data + at(first) * table.row_bytes();
+    const std::size_t bytes = at(count) * table.row_bytes();
     std::memcpy(out, rows, bytes);
     if (table.keep_alive.use_count() == 1) release_pages(rows, bytes);
   };

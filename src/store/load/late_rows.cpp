@@ -125,11 +125,10 @@ struct FeatureArrival::State {
 
   /// Reads rows and puts those in place that nobody else has put there.
   void bring(const FeatureSource& source, Range rows, std::vector<std::byte>& buffer) {
-    buffer.resize(static_cast<std::size_t>(rows.count) * row_bytes());
+    buffer.resize(at(rows.count) * row_bytes());
     read_rows(source, reading.form, tensor.spec().code, {rows, buffer.data()});
     flags.put(rows, [&](Range run) {
-      tensor.write_rows(run.first, run.count,
-                        buffer.data() + static_cast<std::size_t>(run.first - rows.first) * row_bytes());
+      tensor.write_rows(run.first, run.count, buffer.data() + at(run.first - rows.first) * row_bytes());
     });
   }
 
@@ -183,7 +182,7 @@ struct FeatureArrival::State {
     std::vector<NodeId> copied;
     const auto* data = static_cast<const NodeId*>(ids.data);
     if (device.is_cuda()) {
-      copied.resize(static_cast<std::size_t>(ids.size));
+      copied.resize(at(ids.size));
       cuda::copy_async(copied.data(), ids.data, copied.size() * sizeof(NodeId), stream);
       stream.synchronize();
       data = copied.data();
@@ -204,7 +203,7 @@ struct FeatureArrival::State {
     single_pool.parallel_for(std::ssize(runs), 1, [&](Count from, Count to) {
       const cuda::DeviceGuard guard(device);
       std::vector<std::byte> buffer;
-      for (Count i = from; i < to; ++i) bring(reading.single, runs[static_cast<std::size_t>(i)], buffer);
+      for (Count i = from; i < to; ++i) bring(reading.single, runs[at(i)], buffer);
     });
     // Others may be writing some of them.
     for (const Count row : missing) {

@@ -52,18 +52,16 @@ void exchange(const std::vector<Looped>& mine, const GraphRegions& regions, cons
     if (writes && !own) regions.in_degrees.data()[node] -= static_cast<std::int32_t>(loops);
   };
   // A bit for each node, because all may have a loop; hardly one has more.
-  std::vector<std::int64_t> bits(static_cast<std::size_t>((sizes.num_nodes + kWordBits - 1) / kWordBits));
+  std::vector<std::int64_t> bits(at((sizes.num_nodes + kWordBits - 1) / kWordBits));
   std::vector<Looped> several;
   for (const Looped& found : mine) {
-    bits[static_cast<std::size_t>(found.node / kWordBits)] |=
+    bits[at(found.node / kWordBits)] |=
         static_cast<std::int64_t>(std::uint64_t{1} << (found.node % kWordBits));
     if (found.loops > 1) several.push_back({found.node, found.loops - 1});
   }
   world.all_reduce(std::span(bits), comm::Communicator::Op::bit_or);
   for (NodeId v = 0; v < sizes.num_nodes; ++v)
-    if ((static_cast<std::uint64_t>(bits[static_cast<std::size_t>(v / kWordBits)]) >> (v % kWordBits) & 1) !=
-        0)
-      take(v, 1);
+    if ((static_cast<std::uint64_t>(bits[at(v / kWordBits)]) >> (v % kWordBits) & 1) != 0) take(v, 1);
   const std::string blob(reinterpret_cast<const char*>(several.data()), several.size() * sizeof(Looped));
   for (const std::string& part : world.all_gather(blob)) {
     std::vector<Looped> more(part.size() / sizeof(Looped));

@@ -18,12 +18,12 @@ constexpr Count kTask = Count{1} << 19;          // elements per task of a threa
 constexpr Count kChunk = graph::kMostBlockRows;  // elements per read, which stay in L2 while they are checked
 
 template <typename T>
-using Chunk = std::array<T, static_cast<std::size_t>(kChunk)>;  // on the stack: no page faults
+using Chunk = std::array<T, at(kChunk)>;  // on the stack: no page faults
 using Ids = Chunk<NodeId>;
 
 template <typename T>
 std::span<T> first_of(Chunk<T>& chunk, Count count) {
-  return std::span(chunk).first(static_cast<std::size_t>(count));
+  return std::span(chunk).first(at(count));
 }
 
 /// Writes checked ids to `out` from element `first` on. Returns the position of the first bad id, or
@@ -61,8 +61,7 @@ void in_chunks(std::span<const Count> offsets, Range range, Visit&& visit) {
   if (range.count <= 0) return;
   auto part = std::ranges::upper_bound(offsets, range.first) - offsets.begin() - 1;
   for (Count first = range.first; first < range.end();) {
-    const Count begin = offsets[static_cast<std::size_t>(part)],
-                end = offsets[static_cast<std::size_t>(part) + 1];
+    const Count begin = offsets[at(part)], end = offsets[at(part) + 1];
     const Count count = std::min({kChunk - (first - begin) % kChunk, range.end() - first, end - first});
     if (count > 0) visit(static_cast<int>(part), Range{first - begin, count});
     first += count;
@@ -80,12 +79,12 @@ PartLoader::PartLoader(const Source& source, Rank rank, ThreadPool& pool)
       verify_(source.verify),
       rank_(rank),
       pool_(pool),
-      others_(static_cast<std::size_t>(manifest_.book.num_parts())) {
+      others_(at(manifest_.book.num_parts())) {
   const std::span<const NodeId> offsets = manifest_.book.offsets();
-  first_node_ = offsets[static_cast<std::size_t>(parts_.first)];
-  num_local_ = offsets[static_cast<std::size_t>(parts_.end())] - first_node_;
-  list_nodes_.first = offsets[static_cast<std::size_t>(lists_.first)];
-  list_nodes_.count = offsets[static_cast<std::size_t>(lists_.end())] - list_nodes_.first;
+  first_node_ = offsets[at(parts_.first)];
+  num_local_ = offsets[at(parts_.end())] - first_node_;
+  list_nodes_.first = offsets[at(lists_.first)];
+  list_nodes_.count = offsets[at(lists_.end())] - list_nodes_.first;
   edge_offsets_.push_back(0);
   for (Count part = lists_.first; part < lists_.end(); ++part) {
     hosted_.push_back({open_part(static_cast<int>(part)), {}});
@@ -112,8 +111,7 @@ std::int64_t PartLoader::share_bytes(const LoadOptions& options) const {
 }
 
 const graph::PartReader& PartLoader::reader_of(int part) const {
-  return has_lists(part) ? hosted_[static_cast<std::size_t>(part - lists_.first)].reader
-                         : *others_[static_cast<std::size_t>(part)];
+  return has_lists(part) ? hosted_[at(part - lists_.first)].reader : *others_[at(part)];
 }
 
 void PartLoader::open_others(Range nodes) {
@@ -145,8 +143,7 @@ void PartLoader::visit_edges(Visit&& visit) const {
   pool_.parallel_for(edges.count, kTask, [&](Count begin, Count end) {
     graph::RecentBlocks recent;
     in_chunks(edge_offsets_, whole_blocks(edge_offsets_, edges, begin, end), [&](int part, Range chunk) {
-      visit(static_cast<int>(lists_.first) + part, chunk, edge_offsets_[static_cast<std::size_t>(part)],
-            recent);
+      visit(static_cast<int>(lists_.first) + part, chunk, edge_offsets_[at(part)], recent);
     });
   });
 }
@@ -175,7 +172,7 @@ void PartLoader::check_indptr(int part, Range rows, std::span<const Count> indpt
   if (rows.first == 0 && indptr.front() != 0) damaged(part, "indptr does not begin with 0");
   if (indptr.front() < 0 || indptr.back() > reader_of(part).num_edges())
     damaged(part, "indptr points past the last edge");
-  for (std::size_t i = 0; i < static_cast<std::size_t>(rows.count); ++i) {
+  for (std::size_t i = 0; i < at(rows.count); ++i) {
     const Count degree = indptr[i + 1] - indptr[i];
     if (degree < 0 || degree > std::numeric_limits<std::int32_t>::max())
       damaged(part, fmt::format("indptr gives row {} {} edges", rows.first + static_cast<Count>(i), degree));
@@ -185,13 +182,13 @@ void PartLoader::check_indptr(int part, Range rows, std::span<const Count> indpt
 void PartLoader::read_indptr(Range nodes, const GraphRegions& regions, ProgressBar& progress) const {
   visit_nodes(nodes, [&](int part, Range rows, graph::RecentBlocks& recent) {
     const graph::PartReader& reader = reader_of(part);
-    std::array<Count, static_cast<std::size_t>(kChunk) + 1> values;
-    const std::span indptr(values.data(), static_cast<std::size_t>(rows.count) + 1);
+    std::array<Count, at(kChunk) + 1> values;
+    const std::span indptr(values.data(), at(rows.count) + 1);
     reader.read_indptr(rows.first, rows.count + 1, indptr.data(), &recent);
     check_indptr(part, rows, indptr);
     const NodeId first = manifest_.book.global_of(part, rows.first);
     Chunk<std::int32_t> degrees;
-    for (std::size_t i = 0; i < static_cast<std::size_t>(rows.count); ++i)
+    for (std::size_t i = 0; i < at(rows.count); ++i)
       degrees[i] = static_cast<std::int32_t>(indptr[i + 1] - indptr[i]);
     if (regions.sizes.in_degrees) {
       Chunk<std::int32_t> staging;
@@ -200,10 +197,10 @@ void PartLoader::read_indptr(Range nodes, const GraphRegions& regions, ProgressB
       });
     }
     if (has_lists(part)) {
-      const Count first_edge = edge_offsets_[static_cast<std::size_t>(part - lists_.first)];
+      const Count first_edge = edge_offsets_[at(part - lists_.first)];
       Ids staging;
       regions.indptr.fill(first - list_nodes_.first, first_of(staging, rows.count), [&](Count* out) {
-        std::ranges::transform(indptr.first(static_cast<std::size_t>(rows.count)), out,
+        std::ranges::transform(indptr.first(at(rows.count)), out,
                                [first_edge](Count edge) { return edge + first_edge; });
       });
     }
@@ -221,7 +218,7 @@ void PartLoader::read_edges(int part, Range edges, const Lists& out, Count place
         fill_checked(*out.indices, place, first_of(values, edges.count), manifest_.book.num_nodes());
     if (bad < edges.count) {
       damaged(part, fmt::format("indices[{}] is {}, but nodes are 0 to {}", edges.first + bad,
-                                values[static_cast<std::size_t>(bad)], manifest_.book.num_nodes() - 1));
+                                values[at(bad)], manifest_.book.num_nodes() - 1));
     }
   }
   if (out.edge_ids != nullptr) {
@@ -232,7 +229,7 @@ void PartLoader::read_edges(int part, Range edges, const Lists& out, Count place
   if (out.weights != nullptr) {
     Chunk<float> staging;
     out.weights->fill(place, first_of(staging, edges.count), [&](float* data) {
-      const std::span weights(data, static_cast<std::size_t>(edges.count));
+      const std::span weights(data, at(edges.count));
       reader.read_weights(edges.first, edges.count, data, &recent);
       const auto bad = std::ranges::find_if_not(weights, graph::is_edge_weight);
       if (bad == weights.end()) return;
@@ -257,7 +254,7 @@ void PartLoader::read_original_ids(Range nodes, const GraphRegions& regions, Pro
                                    first_of(values, rows.count), manifest_.book.num_nodes());
     if (bad < rows.count) {
       damaged(part, fmt::format("row {} has the original id {}, but nodes are 0 to {}", rows.first + bad,
-                                values[static_cast<std::size_t>(bad)], manifest_.book.num_nodes() - 1));
+                                values[at(bad)], manifest_.book.num_nodes() - 1));
     }
     progress.advance(rows.count * static_cast<Count>(sizeof(NodeId)));
   });
@@ -280,7 +277,7 @@ void PartLoader::check_labels(int part, Range rows, const std::int32_t* labels) 
 void PartLoader::read_labels(const GraphRegions& regions, ProgressBar& progress) const {
   const Count words = regions.sizes.label_words;
   visit_nodes(own({first_node_, num_local_}), [&](int part, Range rows, graph::RecentBlocks&) {
-    std::vector<std::int32_t> staging(static_cast<std::size_t>(rows.count * words));
+    std::vector<std::int32_t> staging(at(rows.count * words));
     const Count target = manifest_.book.global_of(part, rows.first) - first_node_;
     regions.labels.fill(target * words, std::span(staging), [&](std::int32_t* labels) {
       reader_of(part).read_labels(rows.first, rows.count, labels);
@@ -291,9 +288,9 @@ void PartLoader::read_labels(const GraphRegions& regions, ProgressBar& progress)
 }
 
 std::vector<std::int64_t> PartLoader::read_split_sizes() {
-  std::vector<std::int64_t> sizes(kLocalSplits.size() * static_cast<std::size_t>(parts_.count));
+  std::vector<std::int64_t> sizes(kLocalSplits.size() * at(parts_.count));
   pool_.parallel_for(std::ssize(sizes), 1, [&](Count begin, Count end) {
-    for (auto t = static_cast<std::size_t>(begin); t < static_cast<std::size_t>(end); ++t) {
+    for (auto t = at(begin); t < at(end); ++t) {
       const std::size_t split = t % kLocalSplits.size();
       const int part = static_cast<int>(parts_.first) + static_cast<int>(t / kLocalSplits.size());
       if (!reads_splits_of(part)) continue;
@@ -309,22 +306,21 @@ std::vector<std::int64_t> PartLoader::read_split_sizes() {
 std::vector<bool> PartLoader::mark_rows(int part, graph::Split split) const {
   const graph::PartReader& reader = reader_of(part);
   const Count size = reader.split_size(split);
-  std::vector<bool> marked(static_cast<std::size_t>(reader.num_inner()));
+  std::vector<bool> marked(at(reader.num_inner()));
   Ids rows;
   for (Count first = 0; first < size; first += kChunk) {
     const Count count = std::min(kChunk, size - first);
     reader.read_split_rows(split, first, count, rows.data());
-    for (const Count row : std::span(rows.data(), static_cast<std::size_t>(count)))
-      mark_row(part, row, marked);
+    for (const Count row : std::span(rows.data(), at(count))) mark_row(part, row, marked);
   }
   return marked;
 }
 
 void PartLoader::mark_row(int part, Count row, std::vector<bool>& marked) const {
   const Count num_rows = std::ssize(marked);
-  if (row < 0 || row >= num_rows || marked[static_cast<std::size_t>(row)])
+  if (row < 0 || row >= num_rows || marked[at(row)])
     damaged(part, fmt::format("a split names row {} of {}, or names it twice", row, num_rows));
-  marked[static_cast<std::size_t>(row)] = true;
+  marked[at(row)] = true;
 }
 
 void PartLoader::write_marked(int part, const std::vector<bool>& marked, NodeId* out) const {
@@ -341,7 +337,7 @@ void PartLoader::write_splits(const GraphRegions& regions, std::span<const std::
     next[t % next.size()] += sizes[t];
   }
   pool_.parallel_for(std::ssize(places), 1, [&](Count begin, Count end) {
-    for (auto t = static_cast<std::size_t>(begin); t < static_cast<std::size_t>(end); ++t) {
+    for (auto t = at(begin); t < at(end); ++t) {
       const int part = static_cast<int>(parts_.first) + static_cast<int>(t / next.size());
       write_marked(part, hosted(part).splits[t % next.size()], places[t]);
     }
@@ -354,11 +350,11 @@ void PartLoader::write_splits(const GraphRegions& regions, std::span<const std::
 
 void PartLoader::write_train(int part, const GraphRegions& regions) const {
   std::optional<graph::PartReader> opened;
-  const bool open = has_lists(part) || others_[static_cast<std::size_t>(part)];
+  const bool open = has_lists(part) || others_[at(part)];
   if (!open) opened = open_part(part);
   const graph::PartReader& reader = open ? reader_of(part) : *opened;
   const graph::PartData::SplitRows split = reader.read_split(graph::Split::train);
-  std::vector<bool> marked(static_cast<std::size_t>(reader.num_inner()));
+  std::vector<bool> marked(at(reader.num_inner()));
   for (std::size_t i = 0; i < split.rows.size(); ++i) {
     if (split.ranks[i] < 0 || split.ranks[i] >= regions.train.size()) {
       damaged(part, fmt::format("a training node has rank {} of {}", split.ranks[i], regions.train.size()));
@@ -374,13 +370,13 @@ void PartLoader::write_train(int part, const GraphRegions& regions) const {
 }
 
 NodeId PartLoader::node_of_row(Count row) const {
-  return row < num_local_ ? first_node_ + row : added_rows_[static_cast<std::size_t>(row - num_local_)];
+  return row < num_local_ ? first_node_ + row : added_rows_[at(row - num_local_)];
 }
 
 int PartLoader::part_of_row(Count row) const { return manifest_.book.part_of(node_of_row(row)); }
 
 void PartLoader::read_feature_rows(Count first, Count count, std::byte* out) const {
-  const auto row_bytes = static_cast<std::size_t>(manifest_.feature_row_bytes());
+  const auto row_bytes = at(manifest_.feature_row_bytes());
   graph::RecentBlocks recent;
   for (Count row = first; row < first + count;) {
     const int part = part_of_row(row);
@@ -393,7 +389,7 @@ void PartLoader::read_feature_rows(Count first, Count count, std::byte* out) con
       while (end < first + count && node_of_row(end) == node_of_row(end - 1) + 1 && part_of_row(end) == part)
         ++end;
     }
-    reader.read_features(local, end - row, out + static_cast<std::size_t>(row - first) * row_bytes, &recent);
+    reader.read_features(local, end - row, out + at(row - first) * row_bytes, &recent);
     row = end;
   }
 }
@@ -420,8 +416,8 @@ void PartLoader::add_feature_rows(std::span<const NodeId> nodes) {
 void PartLoader::visit_indptr(Range nodes, const std::function<void(NodeId, std::span<const Count>)>& visit) {
   open_others(nodes);
   visit_nodes(nodes, [&](int part, Range rows, graph::RecentBlocks& recent) {
-    std::array<Count, static_cast<std::size_t>(kChunk) + 1> indptr;
-    const std::span read = std::span(indptr).first(static_cast<std::size_t>(rows.count) + 1);
+    std::array<Count, at(kChunk) + 1> indptr;
+    const std::span read = std::span(indptr).first(at(rows.count) + 1);
     reader_of(part).read_indptr(rows.first, rows.count + 1, indptr.data(), &recent);
     check_indptr(part, rows, read);
     visit(manifest_.book.global_of(part, rows.first), read);
@@ -435,7 +431,7 @@ void PartLoader::read_lists(std::span<const NodeId> nodes, const Count* offsets,
   pool_.parallel_for(std::ssize(nodes), kNodesPerTask, [&](Count begin, Count end) {
     graph::RecentBlocks recent;
     for (Count i = begin; i < end; ++i)
-      read_list(nodes[static_cast<std::size_t>(i)], {offsets[i], offsets[i + 1] - offsets[i]}, out, recent);
+      read_list(nodes[at(i)], {offsets[i], offsets[i + 1] - offsets[i]}, out, recent);
   });
 }
 

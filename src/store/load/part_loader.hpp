@@ -79,8 +79,8 @@ class PartLoader {
   void read_list(NodeId node, Range place, const Lists& out, graph::RecentBlocks& recent) const;
   bool has_lists(int part) const { return part >= lists_.first && part < lists_.end(); }
   const graph::PartReader& reader_of(int part) const;
-  Hosted& hosted(int part) { return hosted_[static_cast<std::size_t>(part - lists_.first)]; }
-  const Hosted& hosted(int part) const { return hosted_[static_cast<std::size_t>(part - lists_.first)]; }
+  Hosted& hosted(int part) { return hosted_[at(part - lists_.first)]; }
+  const Hosted& hosted(int part) const { return hosted_[at(part - lists_.first)]; }
   bool reads_splits_of(int part) const { return part % rank_.size == rank_.rank; }
   Range own(Range whole) const { return share_of(whole, rank_.rank, rank_.size); }
   void open_others(Range nodes);

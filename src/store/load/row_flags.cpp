@@ -18,22 +18,20 @@ void for_each_word(Range rows, Visit&& visit) {
   for (Count row = rows.first; row < rows.end();) {
     const Count bit = row % kBits, count = std::min(kBits - bit, rows.end() - row);
     const std::uint64_t ones = count == kBits ? ~std::uint64_t{0} : (std::uint64_t{1} << count) - 1;
-    visit(static_cast<std::size_t>(row / kBits), ones << bit);
+    visit(at(row / kBits), ones << bit);
     row += count;
   }
 }
 
 }  // namespace
 
-std::size_t RowFlags::words(Count rows) { return 2 * static_cast<std::size_t>(words_of(rows)); }
+std::size_t RowFlags::words(Count rows) { return 2 * at(words_of(rows)); }
 
 RowFlags::RowFlags(std::uint64_t* words, Count rows)
-    : taken_(words, static_cast<std::size_t>(words_of(rows))),
-      there_(words + words_of(rows), static_cast<std::size_t>(words_of(rows))) {}
+    : taken_(words, at(words_of(rows))), there_(words + words_of(rows), at(words_of(rows))) {}
 
 bool RowFlags::has(Count row) const {
-  const std::uint64_t word =
-      std::atomic_ref(there_[static_cast<std::size_t>(row / kBits)]).load(std::memory_order_acquire);
+  const std::uint64_t word = std::atomic_ref(there_[at(row / kBits)]).load(std::memory_order_acquire);
   return (word >> (row % kBits) & 1) != 0;
 }
 

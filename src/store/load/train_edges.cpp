@@ -19,8 +19,8 @@ namespace {
 constexpr Count kListsPerTask = 1 << 12;
 
 std::vector<bool> marks_of(const GraphRegions& regions) {
-  std::vector<bool> marks(static_cast<std::size_t>(regions.sizes.num_nodes));
-  for (const NodeId node : regions.train.span()) marks[static_cast<std::size_t>(node)] = true;
+  std::vector<bool> marks(at(regions.sizes.num_nodes));
+  for (const NodeId node : regions.train.span()) marks[at(node)] = true;
   return marks;
 }
 
@@ -35,8 +35,7 @@ void visit_train_lists(const GraphRegions& regions, const std::vector<bool>& mar
   pool.parallel_for(lists.count, kListsPerTask, [&](Count begin, Count end) {
     regions.indices.visit([&](const auto* indices) {
       for (Count list = lists.first + begin; list < lists.first + end; ++list)
-        if (marks[static_cast<std::size_t>(first + list)])
-          visit(list, indptr[list], indptr[list + 1], indices);
+        if (marks[at(first + list)]) visit(list, indptr[list], indptr[list + 1], indices);
     });
   });
 }
@@ -52,9 +51,8 @@ HostArray<Count> count_kept(const GraphRegions& regions, const std::vector<bool>
   machine.together([&] {
     visit_train_lists(
         regions, marks, machine, pool, [&](Count list, Count begin, Count end, const auto* indices) {
-          indptr.data()[list + 1] = std::count_if(indices + begin, indices + end, [&](auto neighbor) {
-            return marks[static_cast<std::size_t>(neighbor)];
-          });
+          indptr.data()[list + 1] = std::count_if(indices + begin, indices + end,
+                                                  [&](auto neighbor) { return marks[at(neighbor)]; });
         });
   });
   machine.together([&] {
@@ -96,7 +94,7 @@ WholeLists keep_train_edges(GraphRegions& regions, const comm::Machine& machine)
                         [&](Count list, Count begin, Count end, const auto* all) {
                           Count place = indptr.data()[list];
                           for (Count edge = begin; edge < end; ++edge) {
-                            if (!marks[static_cast<std::size_t>(all[edge])]) continue;
+                            if (!marks[at(all[edge])]) continue;
                             if (sizes.weights) weights.data()[place] = regions.weights.data()[edge];
                             using Id = std::remove_pointer_t<decltype(out)>;
                             out[place++] = static_cast<Id>(all[edge]);

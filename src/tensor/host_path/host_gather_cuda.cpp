@@ -126,7 +126,7 @@ HostGather::State::State(Device on, const Source& from, const Options& with)
     : device(on),
       source(from),
       options(with),
-      row_bytes(static_cast<std::size_t>(from.table.row_bytes)),
+      row_bytes(at(from.table.row_bytes)),
       slot_bytes(std::max(kSlotBytes, (row_bytes + 255) / 256 * 256)),
       threads(with.threads > 0 ? with.threads : default_host_threads(available_cores())),
       zero_copy(with.zero_copy),
@@ -146,13 +146,11 @@ HostGather::State::State(Device on, const Source& from, const Options& with)
   const int all = cuda::num_multiprocessors(device.index);
   zero_copy.multiprocessors =
       std::clamp(zero_copy.multiprocessors > 0 ? zero_copy.multiprocessors : kMultiprocessors, 1, all);
-  const std::size_t num_slots = static_cast<std::size_t>(threads * kSlotsPerThread);
+  const std::size_t num_slots = at(threads * kSlotsPerThread);
   ring = cuda::Buffer(cuda::Memory::pinned, num_slots * slot_bytes, "the host stratum's ring", device);
   doorbell[0] = 0;
   workers = std::make_unique<HostWorkers>(
-      RowSource{.data = source.rows,
-                .row_bytes = row_bytes,
-                .row_pitch = static_cast<std::size_t>(source.table.row_pitch)},
+      RowSource{.data = source.rows, .row_bytes = row_bytes, .row_pitch = at(source.table.row_pitch)},
       HostWorkers::Options{.threads = threads, .processors = options.processors, .stores = options.stores});
 }
 
@@ -178,9 +176,7 @@ HostGather::State::Plan HostGather::State::plan_of(const RowGather& gather) cons
   // threads.
   plan.kernel_bound = std::max(gather.list.bound - plan.rule.threads_rows(gather.list.bound),
                                std::min(gather.list.bound, plan.rule.least_rows));
-  const bool large_table =
-      static_cast<std::size_t>(source.table.rows) * static_cast<std::size_t>(source.table.row_pitch) >
-      options.sort_above_bytes;
+  const bool large_table = at(source.table.rows) * at(source.table.row_pitch) > options.sort_above_bytes;
   constexpr Count kMaxPositions = Count{1} << 32;
   plan.sorts = plan.kernel && !gather.sorted && large_table && plan.kernel_bound > kSmallJob &&
                gather.list.bound <= kMaxPositions;
@@ -189,8 +185,8 @@ HostGather::State::Plan HostGather::State::plan_of(const RowGather& gather) cons
 }
 
 Count HostGather::State::chunk_rows(const RowGather& gather, const Plan& plan) const {
-  const auto rows = static_cast<std::size_t>(plan.rule.threads_rows(gather.list.bound));
-  const std::size_t even = rows * row_bytes / static_cast<std::size_t>(threads * kChunksPerThread);
+  const auto rows = at(plan.rule.threads_rows(gather.list.bound));
+  const std::size_t even = rows * row_bytes / at(threads * kChunksPerThread);
   return static_cast<Count>(
       std::max<std::size_t>(1, std::clamp(even, kLeastChunkBytes, kSlotBytes) / row_bytes));
 }
@@ -203,7 +199,7 @@ void HostGather::State::reserve(Count rows, Count chunks) {
   memory = JobMemory();
   const std::size_t number_bytes =
       has_wide_numbers(source.table) ? sizeof(std::uint64_t) : sizeof(std::uint32_t);
-  memory.numbers = cuda::Buffer(cuda::Memory::pinned, static_cast<std::size_t>(more_rows) * number_bytes,
+  memory.numbers = cuda::Buffer(cuda::Memory::pinned, at(more_rows) * number_bytes,
                                 "the host stratum's row numbers", device);
   memory.flags =
       cuda::Array<std::uint64_t>(cuda::Memory::pinned, 3 * more_chunks, "the host stratum's flags", device);

@@ -42,11 +42,11 @@ std::uint64_t read_flag(std::uint64_t* flag) {
 void run_on(const std::vector<int>& processors) {
   if (processors.empty()) return;
   const int size = std::ranges::max(processors) + 1;  // hosts may have more than fit in a cpu_set_t
-  const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> mask(CPU_ALLOC(static_cast<std::size_t>(size)),
+  const std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> mask(CPU_ALLOC(at(size)),
                                                               [](cpu_set_t* set) { CPU_FREE(set); });
-  const std::size_t bytes = CPU_ALLOC_SIZE(static_cast<std::size_t>(size));
+  const std::size_t bytes = CPU_ALLOC_SIZE(at(size));
   CPU_ZERO_S(bytes, mask.get());
-  for (const int processor : processors) CPU_SET_S(static_cast<std::size_t>(processor), bytes, mask.get());
+  for (const int processor : processors) CPU_SET_S(at(processor), bytes, mask.get());
   sched_setaffinity(0, bytes, mask.get());  // if refused, the thread runs anywhere, only slower
 }
 
@@ -132,7 +132,7 @@ struct HostWorkers::State {
 
   template <typename Number>
   void copy_chunk(const HostJob& job, Count first, Count count, std::byte* slot) const {
-    const std::span numbers(static_cast<const Number*>(job.numbers) + first, static_cast<std::size_t>(count));
+    const std::span numbers(static_cast<const Number*>(job.numbers) + first, at(count));
     copy_rows(rows, numbers, slot, stores);
   }
 

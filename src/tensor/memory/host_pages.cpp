@@ -34,7 +34,7 @@ int populate(const Bytes& bytes, int num_threads) {
   ThreadPool pool(static_cast<int>(std::clamp<Count>(pieces, 1, num_threads)));
   pool.parallel_for(pieces, 1, [&](Count begin, Count end) {
     for (Count piece = begin; piece < end && failure == 0; ++piece) {
-      const std::size_t offset = static_cast<std::size_t>(piece) * kPiece;
+      const std::size_t offset = at(piece) * kPiece;
       if (const int code = populate_piece({bytes.data + offset, std::min(kPiece, bytes.size - offset)});
           code != 0)
         failure = code;

@@ -119,9 +119,8 @@ void resize(const FileDescriptor& fd, std::size_t bytes, const std::string& name
 /// Populates this rank's slice of a shared mapping.
 void take_slice(const comm::Machine& machine, const SharedFile& shared, const Bytes& all,
                 const std::string& name) {
-  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  const std::size_t ranks = static_cast<std::size_t>(machine.size()),
-                    rank = static_cast<std::size_t>(machine.rank());
+  const auto page = at(::sysconf(_SC_PAGESIZE));
+  const std::size_t ranks = at(machine.size()), rank = at(machine.rank());
   const std::size_t slice = (all.size / ranks / page + 1) * page;
   const std::size_t begin = std::min(all.size, rank * slice), size = std::min(slice, all.size - begin);
   if (size == 0) return;
@@ -212,8 +211,8 @@ void HostRegion::write(std::size_t offset, std::span<const std::byte> bytes) con
                                     format_bytes(static_cast<std::int64_t>(state_->bytes)),
                                     format_bytes(available_host_bytes())),
                         "Use more machines, or end other programs on this host.");
-    offset += static_cast<std::size_t>(put);
-    bytes = bytes.subspan(static_cast<std::size_t>(put));
+    offset += at(put);
+    bytes = bytes.subspan(at(put));
   }
 }
 

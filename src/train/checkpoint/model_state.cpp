@@ -54,8 +54,7 @@ void agree_on_buffers(const torch::nn::Module& model, const comm::Communicator& 
     if (local.is_floating_point()) {
       const at::ScalarType type = local.scalar_type();
       local = local.to(at::kDouble).contiguous();
-      communicator.all_reduce(
-          std::span(local.mutable_data_ptr<double>(), static_cast<std::size_t>(local.numel())));
+      communicator.all_reduce(std::span(local.mutable_data_ptr<double>(), at(local.numel())));
       local = local.div(communicator.size()).to(type);
     } else {
       communicator.broadcast(local.mutable_data_ptr(), static_cast<Count>(local.nbytes()), 0);

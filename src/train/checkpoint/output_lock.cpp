@@ -20,6 +20,7 @@
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
 #include "strata/util/log.hpp"
+#include "strata/util/types.hpp"
 
 namespace strata::train {
 namespace {
@@ -106,9 +107,7 @@ std::optional<Seen> look_at(const fs::path& path) {
   ::close(fd);
   if (size < 0 && code == ESTALE) return {};
   if (size < 0) fail("read", path, code);
-  Seen seen{.text = std::string(buffer.data(), static_cast<std::size_t>(size)),
-            .owner = {},
-            .modified = info.st_mtim};
+  Seen seen{.text = std::string(buffer.data(), at(size)), .owner = {}, .modified = info.st_mtim};
   try {
     seen.owner = json::parse(seen.text).get<Owner>();
   } catch (const json::exception&) {

@@ -88,7 +88,7 @@ std::vector<NodeChunk> LayerRunner::chunks(const LayerPass& pass, const ChunkCos
                      {.nodes = kMaxChunkNodes, .bytes = chunk_bytes_, .splits_lists = splits_lists});
   std::int64_t count = std::ssize(pieces);
   communicator_.all_reduce(std::span(&count, 1), comm::Communicator::Op::max);
-  pieces.resize(static_cast<std::size_t>(count));
+  pieces.resize(at(count));
   return pieces;
 }
 

@@ -29,11 +29,9 @@ enum class Member : std::uint8_t { none, valid, test };
 
 std::vector<Member> membership(const store::MachineGraph& graph) {
   const store::GraphView& view = graph.whole_host_view();
-  std::vector<Member> members(static_cast<std::size_t>(view.num_local), Member::none);
-  for (const NodeId v : graph.valid_nodes())
-    members[static_cast<std::size_t>(v - view.first_node)] = Member::valid;
-  for (const NodeId v : graph.test_nodes())
-    members[static_cast<std::size_t>(v - view.first_node)] = Member::test;
+  std::vector<Member> members(at(view.num_local), Member::none);
+  for (const NodeId v : graph.valid_nodes()) members[at(v - view.first_node)] = Member::valid;
+  for (const NodeId v : graph.test_nodes()) members[at(v - view.first_node)] = Member::test;
   return members;
 }
 
@@ -69,7 +67,7 @@ struct LayerwiseEvaluator::State {
   /// Collective.
   LayerNodes nodes_of(const nn::BlockModel& model, int layer, bool everywhere) {
     if (!everywhere && !needed) needed = find_needed(model.num_layers());
-    const NodeSet* set = everywhere ? nullptr : (*needed)[static_cast<std::size_t>(layer)].get();
+    const NodeSet* set = everywhere ? nullptr : (*needed)[at(layer)].get();
     return {context.graph->whole_host_view(), set, context.graph->machine_offsets()};
   }
   NeededNodes find_needed(int num_layers) const {
@@ -140,7 +138,7 @@ struct LayerwiseEvaluator::State {
   bool by_weight(int layer, int num_layers) const {
     const sampling::SamplerOptions& options = context.sampler;
     if (options.method != sampling::Method::weighted) return false;
-    const auto hop = static_cast<std::size_t>(num_layers - 1 - layer);
+    const auto hop = at(num_layers - 1 - layer);
     return hop >= options.fanouts.size() || options.fanouts[hop] >= 0;
   }
 
@@ -207,11 +205,11 @@ struct LayerwiseEvaluator::State {
 
   void score(const std::vector<NodeId>& nodes, const float* rows, Count outputs, ScoreBoard& valid,
              ScoreBoard& test) const {
-    const auto width = static_cast<std::size_t>(outputs);
+    const auto width = at(outputs);
     if (!context.targets) return;
     for (std::size_t i = 0; i < nodes.size(); ++i) {
       const NodeId v = nodes[i] - context.graph->whole_host_view().first_node;
-      const Member member = members[static_cast<std::size_t>(v)];
+      const Member member = members[at(v)];
       if (member == Member::none) continue;
       (member == Member::valid ? valid : test).add({rows + i * width, width}, context.targets.of(v));
     }

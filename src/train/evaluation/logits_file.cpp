@@ -91,12 +91,12 @@ void finish_logits(const std::string& all, const std::string& path,
       output.write(graph::npy_header(DType::f32, {rows, cols}));
     }
     for (Count i = 0; i < rows; ++i) {
-      const NodeId node = nodes ? (*nodes)[static_cast<std::size_t>(i)] : i;
+      const NodeId node = nodes ? (*nodes)[at(i)] : i;
       const float* row = values + node * cols;
       if (text)
         output.write(csv_row(node, row, cols));
       else
-        output.write({reinterpret_cast<const char*>(row), static_cast<std::size_t>(cols) * sizeof(float)});
+        output.write({reinterpret_cast<const char*>(row), at(cols) * sizeof(float)});
     }
     output.close();
   }

@@ -26,7 +26,7 @@ std::unique_ptr<NodeSet> with_neighbors(const NodeSet& set, const NeededNodesReq
 }  // namespace
 
 NeededNodes find_needed_nodes(const NeededNodesRequest& request) {
-  NeededNodes needed(static_cast<std::size_t>(request.num_layers));
+  NeededNodes needed(at(request.num_layers));
   const auto few = [&](const NodeSet& set) {
     return static_cast<double>(set.size()) <= request.most * static_cast<double>(request.graph->num_nodes);
   };

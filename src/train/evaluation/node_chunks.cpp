@@ -79,7 +79,7 @@ std::vector<NodeChunk> LayerNodes::cut(int part, int parts, const ChunkCost& cos
 }
 
 void LayerNodes::list(const NodeChunk& chunk, std::vector<NodeId>& global_ids) const {
-  global_ids.resize(static_cast<std::size_t>(chunk.count));
+  global_ids.resize(at(chunk.count));
   if (set_ == nullptr) {
     std::iota(global_ids.begin(), global_ids.end(), chunk.first);
     return;

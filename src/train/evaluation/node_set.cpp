@@ -10,11 +10,11 @@
 namespace strata::train {
 
 // One more word, so that rank(num_nodes) is defined.
-NodeSet::NodeSet(Count num_nodes) : words_(static_cast<std::size_t>(num_nodes / RankedWord::kNodes + 1)) {}
+NodeSet::NodeSet(Count num_nodes) : words_(at(num_nodes / RankedWord::kNodes + 1)) {}
 
 void NodeSet::insert(NodeId node) {
   const std::uint64_t bit = std::uint64_t{1} << (node % RankedWord::kNodes);
-  const std::atomic_ref bits(words_[static_cast<std::size_t>(node / RankedWord::kNodes)].bits);
+  const std::atomic_ref bits(words_[at(node / RankedWord::kNodes)].bits);
   if ((bits.load(std::memory_order_relaxed) & bit) == 0) bits.fetch_or(bit, std::memory_order_relaxed);
 }
 

@@ -33,7 +33,7 @@ void write_at(int fd, const char* data, std::size_t bytes, Count offset, const s
     if (written < 0) fail("write", path);
     data += written;
     offset += written;
-    bytes -= static_cast<std::size_t>(written);
+    bytes -= at(written);
   }
 }
 
@@ -80,7 +80,7 @@ PredictionFile::PredictionFile(const std::string& path, Count rows, Count cols,
   // A mark by which the other ranks recognise the first rank's file; rows overwrite it.
   std::uint64_t number = std::random_device()();
   communicator.broadcast(&number, sizeof(number), 0);
-  const std::string mark = hex64(mix64(number)).substr(0, static_cast<std::size_t>(data_bytes));
+  const std::string mark = hex64(mix64(number)).substr(0, at(data_bytes));
   try {
     communicator.together([&] {
       if (communicator.rank() == 0) create(header, header_bytes_ + data_bytes, mark);
@@ -124,7 +124,7 @@ void PredictionFile::remove() {
 }
 
 void PredictionFile::write_row(Count row, const float* values) {
-  const std::size_t row_bytes = static_cast<std::size_t>(cols_) * sizeof(float);
+  const std::size_t row_bytes = at(cols_) * sizeof(float);
   constexpr std::size_t kMaxPending = std::size_t{1} << 20;
   const Count next = pending_first_ + static_cast<Count>(pending_.size() / row_bytes);
   if (row != next || pending_.size() + row_bytes > kMaxPending) {

@@ -103,7 +103,7 @@ class SampledEvaluator final : public Evaluator {
     for (std::int64_t step = 0; step < steps[0]; ++step) {
       if (stages.poll->agreed()) return std::nullopt;
       const Count from = std::min(end, begin + step * batch_size_), to = std::min(end, from + batch_size_);
-      const auto seeds = nodes.subspan(static_cast<std::size_t>(from), static_cast<std::size_t>(to - from));
+      const auto seeds = nodes.subspan(at(from), at(to - from));
       const sampling::MiniBatch batch = stages.sampler->sample(seeds, key(), 0, stream);
       const at::Tensor input =
           at::empty({batch.num_inputs(), cols}, at::TensorOptions().device(torch_device(device_)));
@@ -115,8 +115,7 @@ class SampledEvaluator final : public Evaluator {
           model.forward(input, batch, {.key = key(), .training = false}).cpu().contiguous();
       for (std::size_t i = 0; i < seeds.size(); ++i) {
         const Count row = seeds[i] - context_.graph->whole_host_view().first_node;
-        board->add({rows.const_data_ptr<float>() + static_cast<Count>(i) * outputs,
-                    static_cast<std::size_t>(outputs)},
+        board->add({rows.const_data_ptr<float>() + static_cast<Count>(i) * outputs, at(outputs)},
                    context_.targets.of(row));
       }
     }

@@ -33,7 +33,7 @@ class OpenParts {
 
   int num_parts() const { return manifest_.book.num_parts(); }
   const graph::Manifest& manifest() const { return manifest_; }
-  const graph::PartReader& reader(int part) const { return readers_[static_cast<std::size_t>(part)]; }
+  const graph::PartReader& reader(int part) const { return readers_[at(part)]; }
 
   graph::PartData::SplitRows train_rows(int part) const {
     graph::PartData::SplitRows split = reader(part).read_split(graph::Split::train);
@@ -77,18 +77,17 @@ class OpenParts {
 
 TrainNodes train_nodes_of(const OpenParts& parts, bool with_clusters) {
   const graph::Manifest& manifest = parts.manifest();
-  TrainNodes train{.nodes = std::vector<NodeId>(static_cast<std::size_t>(manifest.num_train)),
-                   .clusters = std::vector<std::int32_t>(
-                       with_clusters ? static_cast<std::size_t>(manifest.num_train) : 0)};
+  TrainNodes train{.nodes = std::vector<NodeId>(at(manifest.num_train)),
+                   .clusters = std::vector<std::int32_t>(with_clusters ? at(manifest.num_train) : 0)};
   for (int part = 0; part < parts.num_parts(); ++part) {
     const graph::PartData::SplitRows split = parts.train_rows(part);
     for (std::size_t i = 0; i < split.rows.size(); ++i)
-      train.nodes[static_cast<std::size_t>(split.ranks[i])] = manifest.book.global_of(part, split.rows[i]);
+      train.nodes[at(split.ranks[i])] = manifest.book.global_of(part, split.rows[i]);
     if (!with_clusters) continue;
     const std::vector<std::int32_t> clusters = parts.reader(part).read_clusters_of(split.rows);
     const auto before = static_cast<std::int32_t>(static_cast<Count>(part) * manifest.num_clusters);
     for (std::size_t i = 0; i < clusters.size(); ++i)
-      train.clusters[static_cast<std::size_t>(split.ranks[i])] = before + clusters[i];
+      train.clusters[at(split.ranks[i])] = before + clusters[i];
   }
   return train;
 }
@@ -149,8 +148,8 @@ class ListSampler {
 };
 
 std::vector<bool> marks_of(const std::vector<NodeId>& nodes, Count num_nodes) {
-  std::vector<bool> marks(static_cast<std::size_t>(num_nodes));
-  for (const NodeId node : nodes) marks[static_cast<std::size_t>(node)] = true;
+  std::vector<bool> marks(at(num_nodes));
+  for (const NodeId node : nodes) marks[at(node)] = true;
   return marks;
 }
 
@@ -168,7 +167,7 @@ void add_heat(std::array<double, BatchProfile::kLevels>& heat, double place) {
 void add_inputs(const std::vector<NodeId>& inputs, const graph::PartitionBook& book, const OwnRange& own,
                 BatchProfile& sum) {
   for (const NodeId node : inputs) {
-    const auto part = static_cast<std::size_t>(book.part_of(node));
+    const auto part = at(book.part_of(node));
     const auto size = static_cast<double>(book.offsets()[part + 1] - book.offsets()[part]);
     const double place = static_cast<double>(node - book.offsets()[part]) / size;
     add_heat(sum.heat, place);
@@ -223,7 +222,7 @@ BatchProfile profile_batches(const graph::PartsOrigin& parts, const graph::Manif
   const OpenParts open(parts, manifest, job.verify);
   const TrainNodes train = train_nodes_of(open, manifest.num_clusters > 0 && job.ranks_per_machine > 1);
   std::vector<NodeId> machine_offsets;
-  for (const int part : first_part) machine_offsets.push_back(book.offsets()[static_cast<std::size_t>(part)]);
+  for (const int part : first_part) machine_offsets.push_back(book.offsets()[at(part)]);
 
   BatchProfile sum;
   sum.hops.resize(job.fanouts.size());
@@ -232,9 +231,8 @@ BatchProfile profile_batches(const graph::PartsOrigin& parts, const graph::Manif
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < job.batches; ++i) {
     if (i > 0 && std::chrono::steady_clock::now() - start > job.time_limit) break;
-    const auto machine = static_cast<std::size_t>(i * job.machines / job.batches);
-    const auto first = static_cast<std::size_t>(first_part[machine]),
-               last = static_cast<std::size_t>(first_part[machine + 1]);
+    const auto machine = at(i * job.machines / job.batches);
+    const auto first = at(first_part[machine]), last = at(first_part[machine + 1]);
     const batches::SeedSchedule schedule({.nodes = train.nodes,
                                           .clusters = train.clusters,
                                           .machine_offsets = machine_offsets,

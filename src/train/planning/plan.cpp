@@ -134,10 +134,10 @@ plan::RunShape run_shape(const TrainConfig& config, int ranks) {
 
 comm::Topology topology_of(const plan::Cluster& cluster) {
   comm::Topology topology;
-  topology.machines.resize(static_cast<std::size_t>(cluster.machines));
+  topology.machines.resize(at(cluster.machines));
   for (int machine = 0; machine < cluster.machines; ++machine) {
     for (int local = 0; local < cluster.ranks_per_machine(); ++local) {
-      topology.machines[static_cast<std::size_t>(machine)].push_back(static_cast<int>(topology.ranks.size()));
+      topology.machines[at(machine)].push_back(static_cast<int>(topology.ranks.size()));
       comm::Topology::Rank& rank = topology.ranks.emplace_back();
       rank.host = std::to_string(machine);
       rank.machine = machine;

@@ -26,7 +26,7 @@ json samples_json(const std::vector<MemorySample>& samples) {
 
 json ranks_record(const comm::Communicator& world, const comm::Topology& topology, const EpochReport& epoch,
                   const RankMemory& memory) {
-  const comm::Topology::Rank& place = topology.ranks[static_cast<std::size_t>(world.rank())];
+  const comm::Topology::Rank& place = topology.ranks[at(world.rank())];
   const json mine{{"rank", world.rank()},
                   {"machine", place.machine},
                   {"host", place.host},

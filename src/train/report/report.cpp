@@ -29,14 +29,14 @@ std::string ranks_table(const comm::Topology& topology) {
   for (std::size_t m = 0; m < topology.machines.size(); ++m) {
     std::string devices;
     for (const int r : topology.machines[m]) {
-      const std::string device = topology.ranks[static_cast<std::size_t>(r)].device.str();
+      const std::string device = topology.ranks[at(r)].device.str();
       if (devices.find(device) != std::string::npos) continue;
       if (!devices.empty()) devices += ' ';
       devices += device;
     }
     const int first = topology.machines[m].front();
-    table.row({std::to_string(m), topology.ranks[static_cast<std::size_t>(first)].host,
-               std::to_string(topology.machines[m].size()), devices});
+    table.row({std::to_string(m), topology.ranks[at(first)].host, std::to_string(topology.machines[m].size()),
+               devices});
   }
   return table.str();
 }

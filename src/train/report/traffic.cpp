@@ -113,7 +113,7 @@ json rank_traffic_json(int rank, int machine, const EpochReport& epoch, const Ra
 
 json traffic_record(const comm::Communicator& world, const comm::Topology& topology, const EpochReport& epoch,
                     const RankTraffic& traffic, int batches_in_flight) {
-  const int machine = topology.ranks[static_cast<std::size_t>(world.rank())].machine;
+  const int machine = topology.ranks[at(world.rank())].machine;
   const json mine = rank_traffic_json(world.rank(), machine, epoch, traffic);
   json ranks = json::array();
   for (const std::string& rank : world.gather(mine.dump(), 0)) ranks.push_back(json::parse(rank));

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "strata/util/error.hpp"
+#include "strata/util/types.hpp"
 #if STRATA_WITH_CUDA
 #include <ATen/cuda/CUDAGraph.h>
 #endif
@@ -17,9 +18,7 @@ struct StepGraphs::State {
   at::cuda::MempoolId_t pool = at::cuda::graph_pool_handle();  // dies with the last graph that used it
 };
 
-bool StepGraphs::recorded(int index) const {
-  return state_->graphs[static_cast<std::size_t>(index)] != nullptr;
-}
+bool StepGraphs::recorded(int index) const { return state_->graphs[at(index)] != nullptr; }
 
 void StepGraphs::record(int index, const std::function<void()>& work) {
   auto graph = std::make_unique<at::cuda::CUDAGraph>();
@@ -34,19 +33,17 @@ void StepGraphs::record(int index, const std::function<void()>& work) {
     throw;
   }
   graph->capture_end();
-  state_->graphs[static_cast<std::size_t>(index)] = std::move(graph);
+  state_->graphs[at(index)] = std::move(graph);
 }
 
-void StepGraphs::replay(int index) { state_->graphs[static_cast<std::size_t>(index)]->replay(); }
+void StepGraphs::replay(int index) { state_->graphs[at(index)]->replay(); }
 
 void StepGraphs::forget() {
   for (auto& graph : state_->graphs) graph.reset();
   state_->pool = at::cuda::graph_pool_handle();
 }
 
-StepGraphs::StepGraphs(int count) : state_(std::make_unique<State>()) {
-  state_->graphs.resize(static_cast<std::size_t>(count));
-}
+StepGraphs::StepGraphs(int count) : state_(std::make_unique<State>()) { state_->graphs.resize(at(count)); }
 
 #else
 

@@ -60,7 +60,7 @@ void StepRunner::run_batch(const batches::LoadedBatch& batch) {
 
 // A batch that outgrew its buffers has moved them, and the buffer's recording would read freed memory.
 void StepRunner::replay(const batches::LoadedBatch& batch) {
-  RecordedBatch& recorded = recorded_[static_cast<std::size_t>(batch.buffer)];
+  RecordedBatch& recorded = recorded_[at(batch.buffer)];
   RecordedBatch now = RecordedBatch::of(batch);
   if (!graphs_.recorded(batch.buffer) || recorded != now) {
     graphs_.record(batch.buffer, [&] { forward_backward(batch); });

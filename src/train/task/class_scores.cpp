@@ -50,12 +50,12 @@ struct ClassScoreBoard::Curves {
 namespace {
 
 std::size_t num_curves(const ClassScoreOptions& options) {
-  if (options.multi_label) return options.roc_auc ? static_cast<std::size_t>(options.num_classes) : 0;
+  if (options.multi_label) return options.roc_auc ? at(options.num_classes) : 0;
   return options.num_classes == 2 ? 1 : 0;
 }
 
 ClassCounts no_counts(const ClassScoreOptions& options) {
-  const auto classes = static_cast<std::size_t>(options.num_classes);
+  const auto classes = at(options.num_classes);
   const bool matrix = !options.multi_label && options.num_classes <= ClassCounts::kMostInMatrix;
   const std::vector<Count> zeros(classes);
   return {.labelled = zeros,
@@ -97,8 +97,8 @@ void ClassScoreBoard::add_set(std::span<const float> logits, const std::int32_t*
 }
 
 void ClassScoreBoard::add_class(std::span<const float> logits, std::int32_t label) {
-  const auto best = static_cast<std::size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
-  const auto wanted = static_cast<std::size_t>(label);
+  const auto best = at(std::max_element(logits.begin(), logits.end()) - logits.begin());
+  const auto wanted = at(label);
   double sum = 0;
   for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - logits[best]);
   ++nodes_;
@@ -130,7 +130,7 @@ Scores ClassScoreBoard::finish(const ScoreWork& work) {
   scores.loss = loss[0] / static_cast<double>(scores.nodes);
   accuracy = static_cast<double>(counts[1]) /
              static_cast<double>(scores.nodes * (options_.multi_label ? options_.num_classes : 1));
-  const auto classes = static_cast<std::size_t>(options_.num_classes);
+  const auto classes = at(options_.num_classes);
   double f1_sum = 0;
   int present = 0;
   for (std::size_t c = 0; c < classes; ++c) {

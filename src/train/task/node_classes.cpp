@@ -15,7 +15,7 @@ namespace {
 
 /// Training nodes of each class. Collective.
 std::vector<Count> count_classes(const store::MachineGraph& graph, const comm::Ranks& ranks) {
-  std::vector<std::int64_t> counts(static_cast<std::size_t>(graph.manifest().num_classes));
+  std::vector<std::int64_t> counts(at(graph.manifest().num_classes));
   const store::GraphView& view = graph.host_view();
   const batches::SeedTargets labels = batches::labels_of(graph);
   for (const NodeId v : ranks.machine->rank() == 0 ? graph.train_nodes() : std::span<const NodeId>()) {
@@ -23,7 +23,7 @@ std::vector<Count> count_classes(const store::MachineGraph& graph, const comm::R
     const Count row = v - view.first_node;
     if (!labels.has(row)) continue;
     if (!graph.manifest().multi_label) {
-      ++counts[static_cast<std::size_t>(*labels.of(row))];
+      ++counts[at(*labels.of(row))];
       continue;
     }
     for (std::size_t c = 0; c < counts.size(); ++c)

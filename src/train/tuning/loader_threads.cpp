@@ -35,7 +35,7 @@ std::vector<int> LoaderThreads::candidates(int cores, int most_cores) {
   return candidates;
 }
 
-int LoaderThreads::threads() const { return candidates_[static_cast<std::size_t>(trial_.setting())]; }
+int LoaderThreads::threads() const { return candidates_[at(trial_.setting())]; }
 
 void LoaderThreads::apply(int threads) {
   for (ThreadPool* pool : options_.pools) pool->limit(threads);
@@ -60,7 +60,7 @@ void LoaderThreads::end_step() {
 void LoaderThreads::log_result() const {
   const auto median = [&](std::size_t i) { return format_seconds(trial_.medians()[i]); };
   spdlog::info("{} of {} threads sample and gather beside training: a step takes {}", threads(),
-               options_.cores, median(static_cast<std::size_t>(trial_.setting())));
+               options_.cores, median(at(trial_.setting())));
   std::string others;
   for (std::size_t i = 0; i < candidates_.size(); ++i)
     if (static_cast<int>(i) != trial_.setting())

@@ -64,7 +64,7 @@ Count SmMeasurement::begin_segment(const Ahead& ahead) {
     stay_off(fmt::format("epochs of {} steps are too short to measure what would be faster", ahead.end));
   if (phase_ == Phase::settled) return ahead.end;
   timed_ = ahead.end - ahead.first >= kSegment;
-  if (phase_ == Phase::measuring) move_to(splits_[timed_ ? static_cast<std::size_t>(trial_->setting()) : 0]);
+  if (phase_ == Phase::measuring) move_to(splits_[timed_ ? at(trial_->setting()) : 0]);
   steps_ = 0;
   left_ = ahead.all - kSegment;
   last_ = Clock::now();
@@ -123,7 +123,7 @@ void SmMeasurement::move_to(const Split& split) {
 }
 
 void SmMeasurement::conclude() {
-  const Split& choice = splits_[static_cast<std::size_t>(trial_->setting())];
+  const Split& choice = splits_[at(trial_->setting())];
   move_to(choice);
   result_ = {.times = {}, .choice = choice.first};
   for (std::size_t i = 0; i < splits_.size(); ++i)

@@ -16,9 +16,7 @@ double median(std::vector<double> values) {
 }  // namespace
 
 Trial::Trial(Options options)
-    : options_(std::move(options)),
-      decided_(options_.settings <= 1),
-      seconds_(static_cast<std::size_t>(options_.settings)) {}
+    : options_(std::move(options)), decided_(options_.settings <= 1), seconds_(at(options_.settings)) {}
 
 std::function<void(std::vector<double>&)> Trial::slowest_of(const comm::Communicator& ranks) {
   return [&ranks](std::vector<double>& medians) { ranks.all_reduce(medians, comm::Communicator::Op::max); };
@@ -31,7 +29,7 @@ void Trial::add(double seconds) {
 }
 
 void Trial::end_window() {
-  auto& own = seconds_[static_cast<std::size_t>(setting_)];
+  auto& own = seconds_[at(setting_)];
   own.insert(own.end(), window_.begin(), window_.end());
   in_window_ = 0;
   if (++setting_ < options_.settings) return;

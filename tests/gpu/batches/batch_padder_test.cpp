@@ -35,11 +35,11 @@ class OnGpu : public testing::TestWithParam<Count> {
 
   /// Ends are below `nodes`, all else is any bytes.
   void add(PaddedArray array, Count rows, Count padded_rows, Count item_bytes, Count nodes = 0) {
-    HostArray host{array, rows, padded_rows, item_bytes, Bytes(static_cast<std::size_t>(rows * item_bytes))};
+    HostArray host{array, rows, padded_rows, item_bytes, Bytes(at(rows * item_bytes))};
     for (std::byte& byte : host.source) byte = static_cast<std::byte>(below(256));
     for (Count i = 0; nodes > 0 && i < rows; ++i) {
       const Count end = below(nodes);
-      std::memcpy(host.source.data() + i * item_bytes, &end, static_cast<std::size_t>(item_bytes));
+      std::memcpy(host.source.data() + i * item_bytes, &end, at(item_bytes));
     }
     arrays_.push_back(std::move(host));
   }
@@ -65,7 +65,7 @@ class OnGpu : public testing::TestWithParam<Count> {
       add({.kind = Kind::all_ends}, edges, edge_room, 8, nodes);
     }
     for (int hop = 0; hop < 2; ++hop) {
-      const auto h = static_cast<std::size_t>(hop);
+      const auto h = at(hop);
       const auto with_hop = [&](Kind kind, Count bytes = 0) {
         return PaddedArray{.kind = kind, .hop = hop, .row_bytes = bytes};
       };
@@ -85,7 +85,7 @@ class OnGpu : public testing::TestWithParam<Count> {
     std::vector<PaddedArray> arrays;
     std::vector<PaddingSource> sources;
     for (const HostArray& host : arrays_) {
-      const auto bytes = static_cast<std::size_t>(host.padded_rows * host.item_bytes);
+      const auto bytes = at(host.padded_rows * host.item_bytes);
       from.emplace_back(cuda::memory_on(device), host.source.size() + 1, "a source", device);
       to.emplace_back(cuda::memory_on(device), bytes + 1, "an array", device);
       cuda::copy_async(from.back().data(), host.source.data(), host.source.size(), stream);
@@ -97,7 +97,7 @@ class OnGpu : public testing::TestWithParam<Count> {
     BatchPadder(rooms_, arrays, device).pad(counts_, sources, stream, pool_);
     std::vector<Bytes> result;
     for (std::size_t i = 0; i < to.size(); ++i) {
-      result.emplace_back(static_cast<std::size_t>(arrays_[i].padded_rows * arrays_[i].item_bytes));
+      result.emplace_back(at(arrays_[i].padded_rows * arrays_[i].item_bytes));
       cuda::copy_async(result.back().data(), to[i].data(), result.back().size(), stream);
     }
     if (device.is_cuda()) stream.synchronize();

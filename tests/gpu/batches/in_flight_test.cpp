@@ -20,7 +20,7 @@ constexpr Count kCols = 12;
 
 template <typename T>
 std::vector<T> on_host(const T* data, Count size, const cuda::Stream& stream) {
-  std::vector<T> copy(static_cast<std::size_t>(size));
+  std::vector<T> copy(at(size));
   cuda::copy_async(copy.data(), data, copy.size() * sizeof(T), stream);
   stream.synchronize();
   return copy;

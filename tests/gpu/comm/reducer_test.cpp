@@ -22,7 +22,7 @@ using test::world;
 std::vector<float> values_of(int rank, Count count) {
   std::mt19937 random(static_cast<unsigned>(rank + 1));
   std::uniform_real_distribution<float> uniform(-1, 1);
-  std::vector<float> values(static_cast<std::size_t>(count));
+  std::vector<float> values(at(count));
   for (float& value : values) value = uniform(random);
   return values;
 }
@@ -57,8 +57,7 @@ void expect_same_bits_on_all_ranks(const std::vector<float>& values) {
 /// Every rank on the first GPU, whatever there is.
 Topology share_one_gpu() {
   const std::vector<RankFacts> facts(
-      static_cast<std::size_t>(world().size()),
-      {.host = "h", .host_leader = 0, .gpus = {cuda::device_uuid(0)}, .options = {}});
+      at(world().size()), {.host = "h", .host_leader = 0, .gpus = {cuda::device_uuid(0)}, .options = {}});
   return arrange(facts);
 }
 
@@ -67,9 +66,7 @@ class GpuReducer : public testing::Test {
   void SetUp() override {
     if (cuda::device_count() == 0) GTEST_SKIP() << "needs a GPU";
   }
-  Device device(const Topology& topology) const {
-    return topology.ranks[static_cast<std::size_t>(world().rank())].device;
-  }
+  Device device(const Topology& topology) const { return topology.ranks[at(world().rank())].device; }
 };
 
 class NcclReducerTest : public GpuReducer {

@@ -151,7 +151,7 @@ TEST_P(GpuMethods, EqualTheCpuForListsOfEveryLength) {
   std::size_t next = 0;
   for (NodeId v = 0; v < kNodes; ++v) {
     graph.original_ids.push_back(v);
-    const Count degree = v < std::ssize(lengths) ? lengths[static_cast<std::size_t>(v)] : v % 40;
+    const Count degree = v < std::ssize(lengths) ? lengths[at(v)] : v % 40;
     for (Count j = 0; j < degree; ++j) {
       graph.edge_ids.push_back(std::ssize(graph.indices));
       graph.indices.push_back(static_cast<NodeId>(mix64(static_cast<std::uint64_t>(7 * j + v)) % kNodes));

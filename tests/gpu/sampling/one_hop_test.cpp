@@ -86,7 +86,7 @@ Picked on_cpu(const Lists& lists, bool weighted, const std::vector<std::int64_t>
       {.data = seeds.data(), .size = std::ssize(seeds), .wide = true}, rule,
       {.stream = {}, .allocate = {}, .pool = &pool});
   Picked picked;
-  picked.seeds.resize(static_cast<std::size_t>(hop->num_edges()));
+  picked.seeds.resize(at(hop->num_edges()));
   picked.neighbors.resize(picked.seeds.size());
   hop->choose({.seeds = picked.seeds.data(), .neighbors = picked.neighbors.data()});
   picked.starts.resize(seeds.size() + 1);
@@ -107,7 +107,7 @@ Picked on_gpu(const Lists& lists, bool weighted, const std::vector<std::int64_t>
                              .allocate = [&](std::size_t bytes) { return memory.allocate(bytes); },
                              .pool = nullptr});
   Picked picked;
-  picked.seeds.resize(static_cast<std::size_t>(hop->num_edges()));
+  picked.seeds.resize(at(hop->num_edges()));
   picked.neighbors.resize(picked.seeds.size());
   auto* const rows = static_cast<std::int64_t*>(memory.allocate(picked.seeds.size() * 8));
   auto* const neighbors = static_cast<std::int32_t*>(memory.allocate(picked.seeds.size() * 4));
@@ -161,7 +161,7 @@ TEST_F(GpuOneHop, NamesASeedThatIsNoNode) {
 TEST_F(GpuOneHop, NamesAWeightThatIsNone) {
   Lists lists(5);
   for (const std::size_t list : {25U, 130U, 185U}) {  // a warp's, a warp's in several rounds, a block's
-    const auto first = static_cast<std::size_t>(lists.indptr[list]);
+    const auto first = at(lists.indptr[list]);
     const float before = lists.weights[first];
     const auto node = static_cast<std::int64_t>(list);
     for (const float wrong : {NAN, INFINITY, -1.0F}) {

@@ -35,7 +35,7 @@ void upload(cuda::Array<T>& to, std::span<const T> from, const cuda::Stream& str
 }
 template <typename T>
 std::vector<T> to_host(const cuda::Array<T>& array, Count size, const cuda::Stream& stream) {
-  std::vector<T> values(static_cast<std::size_t>(size));
+  std::vector<T> values(at(size));
   cuda::copy_async(values.data(), array.data(), values.size() * sizeof(T), stream);
   stream.synchronize();
   return values;
@@ -84,7 +84,7 @@ std::vector<ChosenList> packed_lists(DevicePickChooser<Id>& chooser, const Uploa
   const std::vector<Id> nodes = to_host(neighbors, sum, stream);
   const std::vector<EdgeId> edges = to_host(edge_ids, sum, stream);
   std::vector<ChosenList> lists;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(query.size); ++i)
+  for (std::size_t i = 0; i < at(query.size); ++i)
     lists.push_back({{nodes.begin() + ends[i], nodes.begin() + ends[i + 1]},
                      {edges.begin() + ends[i], edges.begin() + ends[i + 1]}});
   return lists;
@@ -111,7 +111,7 @@ std::vector<ChosenList> strided_lists(DevicePickChooser<Id>& chooser, const Uplo
   const std::vector<EdgeId> edges = to_host(edge_ids, room, stream);
   std::vector<ChosenList> lists;
   for (Count i = 0; i < query.size; ++i) {
-    const Count begin = i * fanout, end = begin + sizes[static_cast<std::size_t>(i)];
+    const Count begin = i * fanout, end = begin + sizes[at(i)];
     lists.push_back(
         {{nodes.begin() + begin, nodes.begin() + end}, {edges.begin() + begin, edges.begin() + end}});
   }

@@ -164,8 +164,8 @@ TEST_F(GpuSampling, KeepsEarlierBuffersOfOtherStreams) {
 TEST_F(GpuSampling, NumbersManyNodes) {
   PlainGraph graph;
   constexpr Count kNodes = (Count{1} << 25) + 12345;
-  graph.indptr.reserve(static_cast<std::size_t>(kNodes) + 1);
-  graph.original_ids.reserve(static_cast<std::size_t>(kNodes));
+  graph.indptr.reserve(at(kNodes) + 1);
+  graph.original_ids.reserve(at(kNodes));
   for (NodeId v = 0; v < kNodes; ++v) {
     graph.original_ids.push_back(kNodes - 1 - v);
     const Count degree = v % 97 == 0 ? 40 : v < 3 ? 3000000 : 0;
@@ -209,7 +209,7 @@ TEST_F(GpuSampling, LeavesInputsUncompacted) {
     EXPECT_EQ(actual[0].indptr, expected[0].indptr);
     ASSERT_EQ(actual[0].indices.size(), expected[0].indices.size());
     for (std::size_t e = 0; e < actual[0].indices.size(); ++e) {
-      const auto local = static_cast<std::size_t>(expected[0].indices[e]);
+      const auto local = at(expected[0].indices[e]);
       ASSERT_EQ(actual[0].indices[e], expected[0].src_nodes[local]);
     }
   }
@@ -226,7 +226,7 @@ TEST_F(GpuSampling, LeavesSomeOriginalIdsUnset) {
   const MiniBatch batch = sampler->sample(seeds, {}, 0, stream);
   const auto blocks = test::plain_blocks(batch, stream);
   for (std::size_t i = 0; i < blocks[1].src_nodes.size(); ++i) {
-    const NodeId original = graph.original_ids[static_cast<std::size_t>(blocks[1].src_nodes[i])];
+    const NodeId original = graph.original_ids[at(blocks[1].src_nodes[i])];
     ASSERT_EQ(blocks[1].src_original_ids[i], original);
   }
 }
@@ -249,7 +249,7 @@ TEST_F(GpuSampling, PadsSortedInputs) {
       test::expect_equal(std::vector{test::plain_blocks(batch, stream).front()}, std::vector{expected});
       ASSERT_TRUE(pad(batch, shape));
       const auto on_host = [&]<typename T>(const T* values) {
-        std::vector<T> copy(static_cast<std::size_t>(shape.nodes.back()));
+        std::vector<T> copy(at(shape.nodes.back()));
         cuda::copy_async(copy.data(), values, copy.size() * sizeof(T), stream);
         stream.synchronize();
         return copy;

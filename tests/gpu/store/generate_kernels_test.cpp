@@ -69,7 +69,7 @@ cuda::Array<T> to_gpu(const std::vector<T>& values, const cuda::Stream& stream) 
 
 template <typename T>
 std::vector<T> from_gpu(const cuda::Array<T>& array, const cuda::Stream& stream) {
-  std::vector<T> values(static_cast<std::size_t>(array.size()));
+  std::vector<T> values(at(array.size()));
   cuda::copy_async(values.data(), array.data(), values.size() * sizeof(T), stream);
   stream.synchronize();
   return values;
@@ -82,7 +82,7 @@ std::vector<NodeId> written_lists(const ListTask& task, const std::vector<Count>
   const Count entries = begins.back() - begins.front();
   const auto begins_there = to_gpu(begins, stream);
   const cuda::Array<Id> out(cuda::Memory::device, entries + 1, "test", kDevice);
-  cuda::fill_async(out.data(), 0xFB, static_cast<std::size_t>(entries + 1) * sizeof(Id), stream);
+  cuda::fill_async(out.data(), 0xFB, at(entries + 1) * sizeof(Id), stream);
   write_lists(task, {.begins = begins_there.data(), .out = out.data(), .wide = sizeof(Id) == 8}, stream);
   std::vector<Id> ids = from_gpu(out, stream);
   EXPECT_EQ(ids.back(), static_cast<Id>(0xFBFBFBFBFBFBFBFB)) << "wrote behind the last list";

@@ -38,7 +38,7 @@ class MachineGraphOnGpu : public testing::TestWithParam<std::int64_t> {
 template <typename T>
 std::vector<T> from_device(const T* data, Count size, Device device) {
   const cuda::Stream stream(device);
-  std::vector<T> copy(static_cast<std::size_t>(size));
+  std::vector<T> copy(at(size));
   cuda::copy_async(copy.data(), data, copy.size() * sizeof(T), stream);
   stream.synchronize();
   return copy;
@@ -75,13 +75,13 @@ void expect_features(const MachineGraph& loaded, const graph::Graph& graph, Devi
   const GraphView& view = loaded.host_view();
   const cuda::DeviceGuard guard(device);
   const cuda::Stream stream(device);
-  std::vector<NodeId> ids(static_cast<std::size_t>(view.num_local));
+  std::vector<NodeId> ids(at(view.num_local));
   std::iota(ids.begin(), ids.end(), view.first_node);
   const Count cols = loaded.features().spec().cols, elements = view.num_local * cols;
   const cuda::Array<NodeId> ids_there(cuda::Memory::device, view.num_local, "ids", device);
   const cuda::Array<float> out(cuda::Memory::device, elements, "out", device);
   cuda::copy_async(ids_there.data(), ids.data(), ids.size() * sizeof(NodeId), stream);
-  cuda::fill_async(out.data(), 0xFB, static_cast<std::size_t>(elements) * sizeof(float), stream);
+  cuda::fill_async(out.data(), 0xFB, at(elements) * sizeof(float), stream);
   ThreadPool pool(1);
   loaded.features().gather({.data = ids_there.data(), .size = view.num_local, .first = view.first_node},
                            out.data(), stream, pool);
@@ -91,9 +91,7 @@ void expect_features(const MachineGraph& loaded, const graph::Graph& graph, Devi
   for (Count row = 0; row < view.num_local; ++row) {
     const Count original = view.original_ids[view.first_node + row];
     for (Count c = 0; c < cols; ++c) {
-      ASSERT_EQ(rows[static_cast<std::size_t>(row * cols + c)],
-                expected[static_cast<std::size_t>(original * cols + c)])
-          << row;
+      ASSERT_EQ(rows[at(row * cols + c)], expected[at(original * cols + c)]) << row;
     }
   }
 }
@@ -227,10 +225,10 @@ std::vector<Count> elements(const Count* data, tensor::ArrayStrata strata, Count
     segments = from_device(strata.segments, strata.num_segments, device);
     strata.segments = segments.data();
   }
-  std::vector<Count> values(static_cast<std::size_t>(size));
+  std::vector<Count> values(at(size));
   const cuda::Stream stream(device);
   for (Count i = 0; i < size; ++i)
-    cuda::copy_async(&values[static_cast<std::size_t>(i)], element(data, strata, i), sizeof(Count), stream);
+    cuda::copy_async(&values[at(i)], element(data, strata, i), sizeof(Count), stream);
   stream.synchronize();
   return values;
 }
@@ -253,17 +251,17 @@ class ListPositions {
     for (Count v = 0; v < lists_.num_local; ++v)
       positions_.push_back(position_of_list(copies, lists_.indptr, v, lists_.indptr[v]));
   }
-  Count operator[](Count v) const { return positions_[static_cast<std::size_t>(v)]; }
+  Count operator[](Count v) const { return positions_[at(v)]; }
 
   /// The entries of all lists.
   template <typename T>
   std::vector<T> entries(const T* data, const CachedEntries& copies) const {
-    std::vector<T> values(static_cast<std::size_t>(lists_.indices.size));
+    std::vector<T> values(at(lists_.indices.size));
     const cuda::Stream stream(device_);
     for (Count v = 0; v < lists_.num_local; ++v) {
       for (Count i = lists_.indptr[v]; i < lists_.indptr[v + 1]; ++i) {
         const T* there = entry(data, copies, (*this)[v] + i - lists_.indptr[v]);
-        cuda::copy_async(&values[static_cast<std::size_t>(i)], there, sizeof(T), stream);
+        cuda::copy_async(&values[at(i)], there, sizeof(T), stream);
       }
     }
     stream.synchronize();

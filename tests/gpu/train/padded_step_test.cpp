@@ -124,12 +124,12 @@ TEST_P(PaddedStep, ReplaysToWhatTheCpuComputes) {
     sampling::MiniBatch batch = gpu_sampler->sample(seeds, key, 0, stream);
     ASSERT_TRUE(sampling::pad(batch, shape));
     if (!GetParam().table) {
-      std::vector<NodeId> ids(static_cast<std::size_t>(num_inputs));
+      std::vector<NodeId> ids(at(num_inputs));
       cuda::copy_async(ids.data(), batch.input_nodes(), ids.size() * sizeof(NodeId), stream);
       stream.synchronize();
       at::Tensor host = at::zeros({num_inputs, kCols}, rows.options());
       for (Count r = 0; r < num_inputs; ++r) {
-        const NodeId id = ids[static_cast<std::size_t>(r)];
+        const NodeId id = ids[at(r)];
         if (id >= 0) host[r] = rows[id];
       }
       gathered.copy_(host);

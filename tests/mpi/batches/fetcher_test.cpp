@@ -126,7 +126,7 @@ TEST(RowFetcher, ReadsRowsOfTheHaloHere) {
   ids.insert(ids.end(), ids.begin(), ids.begin() + 20);
   EXPECT_EQ(test::fetched(stage.fetcher, {}, ids, 5), stage.table.expected(ids));
   Count remote = 0, cached = 0;
-  const auto machine = static_cast<std::size_t>(stage.run.machine.index());
+  const auto machine = at(stage.run.machine.index());
   for (const NodeId id : ids) {
     if (id < 0 || (id >= stage.table.offsets[machine] && id < stage.table.offsets[machine + 1])) continue;
     ++remote;
@@ -232,7 +232,7 @@ TEST(RowFetcher, CountsWhatTravels) {
   for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<NodeId>(i);
   test::fetched(stage.fetcher, {}, ids, 7);
   const RowExchangeReport report = stage.fetcher.report();
-  const auto machine = static_cast<std::size_t>(stage.run.machine.index());
+  const auto machine = at(stage.run.machine.index());
   const Count local = stage.table.offsets[machine + 1] - stage.table.offsets[machine];
   const Count others = test::world().size() - 1;
   EXPECT_EQ(report.rows, 1000);

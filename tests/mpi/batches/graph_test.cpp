@@ -87,12 +87,12 @@ TEST_P(LoadedGraph, GivesInEdgesOfTheNodesThatAreHere) {
   EXPECT_TRUE(edges.weights.empty());
   std::size_t next = 0;
   for (std::size_t i = 0; i < nodes.size(); ++i) {
-    const auto original = static_cast<std::size_t>(view.original_ids[nodes[i]]);
+    const auto original = at(view.original_ids[nodes[i]]);
     const Count begin = csc.indptr[original], degree = csc.indptr[original + 1] - begin;
     ASSERT_EQ(edges.counts[i], view.owns(nodes[i]) ? degree : 0);
     for (Count j = 0; j < edges.counts[i]; ++j, ++next) {
-      EXPECT_EQ(view.original_ids[edges.sources[next]], csc.indices[static_cast<std::size_t>(begin + j)]);
-      EXPECT_EQ(edges.edge_ids[next], csc.edge_ids[static_cast<std::size_t>(begin + j)]);
+      EXPECT_EQ(view.original_ids[edges.sources[next]], csc.indices[at(begin + j)]);
+      EXPECT_EQ(edges.edge_ids[next], csc.edge_ids[at(begin + j)]);
     }
   }
   EXPECT_EQ(edges.sources.size(), next);
@@ -137,8 +137,7 @@ TEST_P(LoadedGraph, GivesLabelsOnOneMachine) {
   }
   setup_.graph->labels(ids, labels.data());
   const std::vector<NodeId> original = original_ids(ids);
-  for (std::size_t i = 0; i < ids.size(); ++i)
-    EXPECT_EQ(labels[i], setup_.dataset->labels[static_cast<std::size_t>(original[i])]);
+  for (std::size_t i = 0; i < ids.size(); ++i) EXPECT_EQ(labels[i], setup_.dataset->labels[at(original[i])]);
   EXPECT_THROW(setup_.graph->labels(wrong, labels.data()), std::out_of_range);
   test::expect_error<InputError>([&] { setup_.graph->label_sets(ids, nullptr); }, {"one class each"});
 }
@@ -193,8 +192,8 @@ TEST(GraphFromArrays, KeepsEdgesAndRowsAsTheyAreGiven) {
   const std::vector<NodeId> sources{2, 2, 0, 1};
   const std::vector<EdgeId> edges{2, 3, 0, 1};
   for (Count e = 0; e < 4; ++e) {
-    EXPECT_EQ(view.indices[e], sources[static_cast<std::size_t>(e)]);
-    EXPECT_EQ(view.edge_ids[e], edges[static_cast<std::size_t>(e)]);
+    EXPECT_EQ(view.indices[e], sources[at(e)]);
+    EXPECT_EQ(view.edge_ids[e], edges[at(e)]);
   }
   const auto train = graph->nodes_of(Split::train);
   EXPECT_EQ(std::vector<NodeId>(train.begin(), train.end()), (std::vector<NodeId>{0, 2}));

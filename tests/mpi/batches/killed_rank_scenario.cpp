@@ -27,7 +27,7 @@ int main(int argc, char** argv) {
                                .machine = machine.index(),
                                .round_bytes = Count{1} << 20},
                               pool);
-  std::vector<float> rows(ids.size() * static_cast<std::size_t>(kCols));
+  std::vector<float> rows(ids.size() * at(kCols));
   const std::jthread killer = test::kill_last_rank(world);
   for (;;) fetcher.fetch({.ids = ids.data(), .count = std::ssize(ids)}, rows.data(), {});
 }

@@ -40,11 +40,9 @@ TEST_P(StepwiseSampling, DrawsHopByHopWhatALoaderDraws) {
       second(setup_.graph, {.fanouts = {3}, .method = GetParam()});
   loader.begin(2);
   while (const auto batch = loader.next({})) {
-    const auto seeds =
-        first.sample({batch->nodes(), static_cast<std::size_t>(batch->num_seeds())}, batch->key, 0, {});
+    const auto seeds = first.sample({batch->nodes(), at(batch->num_seeds())}, batch->key, 0, {});
     expect_same_edges(seeds->sample.blocks[0], batch->sample.blocks[1]);
-    const auto next =
-        second.sample({seeds->nodes(), static_cast<std::size_t>(seeds->num_nodes())}, batch->key, 1, {});
+    const auto next = second.sample({seeds->nodes(), at(seeds->num_nodes())}, batch->key, 1, {});
     expect_same_edges(next->sample.blocks[0], batch->sample.blocks[0]);
     EXPECT_EQ(values(next->nodes(), next->num_nodes()), values(batch->nodes(), batch->num_nodes()));
     EXPECT_EQ(values(next->original_ids(), next->num_nodes()),
@@ -83,14 +81,13 @@ TEST(NeighborSampler, DrawsInAnyThreadWhatItDrawsInOne) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 2; ++t) {
     threads.emplace_back([&, t] {
-      for (Count step = 0; step < kSteps; ++step)
-        batches[static_cast<std::size_t>(t)].push_back(sample(t, step));
+      for (Count step = 0; step < kSteps; ++step) batches[at(t)].push_back(sample(t, step));
     });
   }
   for (std::thread& thread : threads) thread.join();
   for (int t = 0; t < 2; ++t) {
     for (Count step = 0; step < kSteps; ++step) {
-      const auto& of_thread = batches[static_cast<std::size_t>(t)][static_cast<std::size_t>(step)];
+      const auto& of_thread = batches[at(t)][at(step)];
       expect_same_edges(of_thread->sample.blocks[0], sample(t, step)->sample.blocks[0]);
     }
   }
@@ -120,7 +117,7 @@ TEST(NeighborSampler, NeedsTheWholeStructureOnTheMachine) {
   Count expected = 0;
   const std::vector<Count>& indptr = setup.dataset->structure.indptr;
   for (const NodeId end : ends) {
-    const auto original = static_cast<std::size_t>(setup.graph->stored().host_view().original_ids[end]);
+    const auto original = at(setup.graph->stored().host_view().original_ids[end]);
     expected += indptr[original + 1] - indptr[original];
   }
   EXPECT_EQ(degree, expected);

@@ -45,10 +45,10 @@ class NodeLoaderTest : public testing::TestWithParam<int> {
     for (Count i = 0; i < batch.num_nodes(); ++i) {
       for (Count c = 0; c < LoaderSetup::kCols; ++c)
         ASSERT_EQ(batch.features[i * LoaderSetup::kCols + c],
-                  rows[static_cast<std::size_t>(batch.original_ids()[i] * LoaderSetup::kCols + c)]);
+                  rows[at(batch.original_ids()[i] * LoaderSetup::kCols + c)]);
     }
     for (Count i = 0; i < batch.num_seeds(); ++i)
-      ASSERT_EQ(batch.labels[i], setup_.dataset->labels[static_cast<std::size_t>(batch.original_ids()[i])]);
+      ASSERT_EQ(batch.labels[i], setup_.dataset->labels[at(batch.original_ids()[i])]);
   }
   LoaderSetup setup_{GetParam()};
 };
@@ -104,15 +104,14 @@ TEST_P(NodeLoaderTest, TransposesAllBlocksButTheFirst) {
     ASSERT_NE(block.transposed_indptr, nullptr);
     EXPECT_EQ(values_or_none(block.indices, block.num_edges),
               values_or_none(plain[b]->sample.blocks.back().indices, block.num_edges));
-    std::vector<std::vector<std::int32_t>> out_edges(static_cast<std::size_t>(block.num_src));
+    std::vector<std::vector<std::int32_t>> out_edges(at(block.num_src));
     for (Count dst = 0; dst < block.num_dst; ++dst) {
       for (Count e = block.indptr[dst]; e < block.indptr[dst + 1]; ++e)
-        out_edges[static_cast<std::size_t>(block.indices[e])].push_back(static_cast<std::int32_t>(dst));
+        out_edges[at(block.indices[e])].push_back(static_cast<std::int32_t>(dst));
     }
     for (Count src = 0; src < block.num_src; ++src) {
       const Count begin = block.transposed_indptr[src], end = block.transposed_indptr[src + 1];
-      EXPECT_EQ(values_or_none(block.transposed_indices + begin, end - begin),
-                out_edges[static_cast<std::size_t>(src)]);
+      EXPECT_EQ(values_or_none(block.transposed_indices + begin, end - begin), out_edges[at(src)]);
     }
   }
   loader.close();
@@ -123,12 +122,12 @@ TEST_P(NodeLoaderTest, NamesTheEdgesOfBlocksAsPairs) {
   NodeLoader loader(setup_.graph, blocks());
   for (const auto& batch : epoch(loader, 0)) {
     for (const sampling::Block& block : batch->sample.blocks) {
-      std::vector<std::int64_t> pairs(static_cast<std::size_t>(2 * block.num_edges), -1);
+      std::vector<std::int64_t> pairs(at(2 * block.num_edges), -1);
       expand_edges(block, {pairs.data(), pairs.data() + block.num_edges}, {}, setup_.runtime->caller_pool());
       for (Count dst = 0; dst < block.num_dst; ++dst) {
         for (Count e = block.indptr[dst]; e < block.indptr[dst + 1]; ++e) {
-          EXPECT_EQ(pairs[static_cast<std::size_t>(e)], block.indices[e]);
-          EXPECT_EQ(pairs[static_cast<std::size_t>(block.num_edges + e)], dst);
+          EXPECT_EQ(pairs[at(e)], block.indices[e]);
+          EXPECT_EQ(pairs[at(block.num_edges + e)], dst);
         }
       }
     }
@@ -141,9 +140,8 @@ TEST_P(NodeLoaderTest, MergesTheHopsToOneSampledGraph) {
   const graph::CscGraph& csc = setup_.dataset->structure;
   std::map<EdgeId, std::pair<NodeId, NodeId>> ends;
   for (NodeId v = 0; v < csc.num_nodes; ++v) {
-    for (Count e = csc.indptr[static_cast<std::size_t>(v)]; e < csc.indptr[static_cast<std::size_t>(v) + 1];
-         ++e)
-      ends[csc.edge_ids[static_cast<std::size_t>(e)]] = {csc.indices[static_cast<std::size_t>(e)], v};
+    for (Count e = csc.indptr[at(v)]; e < csc.indptr[at(v) + 1]; ++e)
+      ends[csc.edge_ids[at(e)]] = {csc.indices[at(e)], v};
   }
   const std::vector<int> fanouts{4, 3};
   NodeLoader loader(setup_.graph, merged());
@@ -164,7 +162,7 @@ TEST_P(NodeLoaderTest, MergesTheHopsToOneSampledGraph) {
       ++in_edges[dst];
     }
     for (NodeId dst = 0; dst < known; ++dst) {
-      const auto original = static_cast<std::size_t>(batch->original_ids()[dst]);
+      const auto original = at(batch->original_ids()[dst]);
       const Count degree = csc.indptr[original + 1] - csc.indptr[original];
       EXPECT_EQ(in_edges[dst], std::min<Count>(degree, fanouts[dst < batch->num_seeds() ? 0 : 1]));
     }
@@ -314,8 +312,7 @@ TEST_P(NodeLoaderTest, TellsOtherRanksOfAnIdThatIsNoNodes) {
   NodeLoaderOptions given = blocks();
   given.deals = false;
   const auto offsets = setup_.graph->stored().machine_offsets();
-  given.nodes =
-      std::vector<NodeId>{offsets[static_cast<std::size_t>(setup_.graph->runtime().machine().index())]};
+  given.nodes = std::vector<NodeId>{offsets[at(setup_.graph->runtime().machine().index())]};
   if (test::world().rank() == 0) {
     given.nodes = std::vector<NodeId>{-1};
     EXPECT_THROW(NodeLoader(setup_.graph, given), std::out_of_range);
@@ -357,8 +354,8 @@ TEST_P(NodeLoaderTest, RefusesRanksThatBeginDifferentEpochs) {
 /// A rank's own nodes: 30 of its machine for rank 0, 60 for rank 1 and so on, the highest first.
 std::vector<NodeId> nodes_of_this_rank(Graph& graph) {
   const auto offsets = graph.stored().machine_offsets();
-  const NodeId end = offsets[static_cast<std::size_t>(graph.runtime().machine().index()) + 1];
-  std::vector<NodeId> nodes(static_cast<std::size_t>(30 * (test::world().rank() + 1)));
+  const NodeId end = offsets[at(graph.runtime().machine().index()) + 1];
+  std::vector<NodeId> nodes(at(30 * (test::world().rank() + 1)));
   for (std::size_t i = 0; i < nodes.size(); ++i) nodes[i] = end - 1 - static_cast<NodeId>(i);
   return nodes;
 }
@@ -417,7 +414,7 @@ TEST_P(NodeLoaderTest, TakesNodesOfEachRanksOwnInStep) {
   for (const auto& batch : epoch(shuffled, 0)) {
     EXPECT_TRUE(batch->num_seeds() == 20 || batch->num_seeds() == 0) << batch->num_seeds();
     for (Count i = 0; i < batch->num_seeds(); ++i) {
-      EXPECT_EQ(mine[static_cast<std::size_t>(batch->input_ids[i])], batch->nodes()[i]);
+      EXPECT_EQ(mine[at(batch->input_ids[i])], batch->nodes()[i]);
       EXPECT_TRUE(visited.insert(batch->nodes()[i]).second);
     }
   }
@@ -442,7 +439,7 @@ TEST_P(NodeLoaderTest, SaysWhereSeedsAreAmongItsNodes) {
   NodeLoader loader(setup_.graph, given);
   for (const auto& batch : epoch(loader, 1)) {
     for (Count i = 0; i < batch->num_seeds(); ++i)
-      EXPECT_EQ(nodes[static_cast<std::size_t>(batch->input_ids[i])], batch->nodes()[i]);
+      EXPECT_EQ(nodes[at(batch->input_ids[i])], batch->nodes()[i]);
   }
   loader.close();
 }
@@ -486,7 +483,7 @@ class TurnedLists final : public sampling::NeighborChooser {
       const auto first = static_cast<Count>(numbers[i] * static_cast<double>(degree));
       out.counts.push_back(taken);
       for (Count j = 0; j < taken; ++j) {
-        const auto place = static_cast<std::size_t>(begin + (first + j) % degree);
+        const auto place = at(begin + (first + j) % degree);
         out.neighbors.push_back(edges.sources[place]);
         out.edge_ids.push_back(edges.edge_ids[place]);
       }
@@ -509,13 +506,12 @@ TEST_P(NodeLoaderTest, LetsAChooserDecideAlikeOnAnyRanks) {
       const sampling::Block& block = batch->sample.blocks[1 - hop];
       for (Count dst = 0; dst < block.num_dst; ++dst) {
         const NodeId node = batch->original_ids()[dst];
-        const Count begin = csc.indptr[static_cast<std::size_t>(node)],
-                    degree = csc.indptr[static_cast<std::size_t>(node) + 1] - begin;
+        const Count begin = csc.indptr[at(node)], degree = csc.indptr[at(node) + 1] - begin;
         const double number = unit_double(mix64(node_key(batch->key, RandomUse::sample, hop, node)));
         const auto first = static_cast<Count>(number * static_cast<double>(degree));
         std::vector<EdgeId> expected;
         for (Count j = 0; j < std::min<Count>(degree, hop == 0 ? 4 : 3); ++j)
-          expected.push_back(csc.edge_ids[static_cast<std::size_t>(begin + (first + j) % degree)]);
+          expected.push_back(csc.edge_ids[at(begin + (first + j) % degree)]);
         ASSERT_EQ(
             values_or_none(block.edge_ids + block.indptr[dst], block.indptr[dst + 1] - block.indptr[dst]),
             expected)

@@ -107,7 +107,7 @@ TEST_P(PipelineTest, GivesEverySeedToOneRank) {
   ASSERT_EQ(std::ssize(batches), pipeline.steps_per_epoch());
   Count all = 0;
   for (Count step = 0; step < pipeline.steps_per_epoch(); ++step) {
-    const SeenBatch& batch = batches[static_cast<std::size_t>(step)];
+    const SeenBatch& batch = batches[at(step)];
     EXPECT_EQ(batch.step, step);
     EXPECT_EQ(batch.seeds, pipeline.seeds_of(1, step)) << "step " << step;
     EXPECT_EQ(sum_over_ranks(std::ssize(batch.seeds)), batch.num_global_seeds) << "step " << step;
@@ -128,7 +128,7 @@ TEST_P(PipelineTest, BringsRowsAndLabels) {
     EXPECT_EQ(batch.features, expected) << "step " << batch.step;
     std::vector<std::int32_t> labels;
     for (std::size_t i = 0; i < batch.seeds.size(); ++i)
-      labels.push_back(dataset_->labels[static_cast<std::size_t>(batch.input_original_ids[i])]);
+      labels.push_back(dataset_->labels[at(batch.input_original_ids[i])]);
     EXPECT_EQ(batch.labels, labels) << "step " << batch.step;
   }
   pipeline.close();
@@ -275,13 +275,13 @@ TEST_P(PipelineTest, RoundsOnlyRowsOfOtherMachinesWhereTheyTravelInBf16) {
   narrow.rows_in_bf16 = true;
   Pipeline pipeline(parts(), narrow);
   const std::span<const NodeId> offsets = graph_->machine_offsets();
-  const auto machine = static_cast<std::size_t>(run_->machine.index());
+  const auto machine = at(run_->machine.index());
   for (const SeenBatch& batch : load(pipeline, {.epoch = 0, .first = 0, .end = 3})) {
     for (std::size_t i = 0; i < batch.inputs.size(); ++i) {
       const bool own = batch.inputs[i] >= offsets[machine] && batch.inputs[i] < offsets[machine + 1];
       for (Count col = 0; col < kCols; ++col) {
-        const float whole = rows[static_cast<std::size_t>(batch.input_original_ids[i] * kCols + col)];
-        const float got = batch.features[i * kCols + static_cast<std::size_t>(col)];
+        const float whole = rows[at(batch.input_original_ids[i] * kCols + col)];
+        const float got = batch.features[i * kCols + at(col)];
         ASSERT_EQ(got, own ? whole : bf16_to_f32(f32_to_bf16(whole))) << "node " << batch.inputs[i];
       }
     }

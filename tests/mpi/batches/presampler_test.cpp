@@ -115,7 +115,7 @@ TEST_P(Presampler, RecordsWhatTrainingWillRead) {
   ASSERT_GT(schedule.steps_per_epoch(), 2);
   ASSERT_EQ(std::ssize(batches), schedule.steps_per_epoch());
   for (Count step = 0; step < schedule.steps_per_epoch(); ++step) {
-    Recorded& batch = batches[static_cast<std::size_t>(step)];
+    Recorded& batch = batches[at(step)];
     const Recorded expected = closure(graph_->nodes(), schedule.step(0, step).seeds, 2);
     std::ranges::sort(batch.input_nodes);
     EXPECT_EQ(batch.input_nodes, expected.input_nodes);
@@ -145,7 +145,7 @@ TEST_P(Presampler, RecordsWhatTrainingOfAllMachinesWillRead) {
   const SeedSchedule schedule = training_schedule();
   ASSERT_EQ(std::ssize(batches), schedule.steps_per_epoch());
   for (Count step = 0; step < schedule.steps_per_epoch(); ++step) {
-    Recorded& batch = batches[static_cast<std::size_t>(step)];
+    Recorded& batch = batches[at(step)];
     const Recorded expected = closure(whole.lists(), schedule.step(0, step).seeds, 2);
     std::ranges::sort(batch.input_nodes);
     EXPECT_EQ(batch.input_nodes, expected.input_nodes);

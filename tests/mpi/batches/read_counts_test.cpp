@@ -54,7 +54,7 @@ class Counts : public testing::TestWithParam<int> {
   }
   Range own() const { return own_of(run_.machine.index()); }
   Range own_of(int machine) const {
-    const auto m = static_cast<std::size_t>(machine);
+    const auto m = at(machine);
     return {offsets_[m], offsets_[m + 1] - offsets_[m]};
   }
   Batch batch_of(int rank, int i) const {
@@ -73,12 +73,12 @@ class Counts : public testing::TestWithParam<int> {
   std::map<NodeId, std::array<std::uint32_t, 2>> expected(const std::vector<int>& machines) const {
     std::map<NodeId, std::array<std::uint32_t, 2>> reads;
     for (const int machine : machines) {
-      for (const int rank : run_.topology.machines[static_cast<std::size_t>(machine)]) {
+      for (const int rank : run_.topology.machines[at(machine)]) {
         for (int i = 0; i < kBatches; ++i) {
           const Batch batch = batch_of(rank, i);
           for (const NodeId node : batch.nodes) ++reads[node][0];
           for (const Count visited : batch.visited)
-            for (Count v = 0; v < visited; ++v) ++reads[batch.nodes[static_cast<std::size_t>(v)]][1];
+            for (Count v = 0; v < visited; ++v) ++reads[batch.nodes[at(v)]][1];
         }
       }
     }

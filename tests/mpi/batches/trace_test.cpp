@@ -51,7 +51,7 @@ TEST(Trace, HoldsTheSpansOfAllRanks) {
     EXPECT_EQ(event.contains("args"), event.at("name") == "sample" || event.at("name") == "gather");
     ++spans[rank][event.at("name")];
   }
-  ASSERT_EQ(spans.size(), static_cast<std::size_t>(test::world().size()));
+  ASSERT_EQ(spans.size(), at(test::world().size()));
   for (const auto& [rank, counts] : spans) {
     EXPECT_EQ(counts, (std::map<std::string, int>{{"sample", 50},
                                                   {"gather", 50},
@@ -76,7 +76,7 @@ TEST(Trace, KeepsTheFirstSpansOfALongRun) {
   const auto file = nlohmann::json::parse(read_file(path));
   for (const auto& event : file.at("traceEvents"))
     if (event.at("ph") == "X") steps[event.at("pid")].push_back(event.at("args").at("step"));
-  ASSERT_EQ(steps.size(), static_cast<std::size_t>(test::world().size()));
+  ASSERT_EQ(steps.size(), at(test::world().size()));
   for (const auto& [rank, kept] : steps) EXPECT_EQ(kept, (std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 6}));
   test::world().communicator().barrier();
 }

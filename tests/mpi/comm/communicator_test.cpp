@@ -22,14 +22,12 @@ using testing::HasSubstr;
 char byte_of(int from, int to, Count i) { return static_cast<char>(from * 31 + to * 17 + i % 251); }
 
 std::vector<char> message(int from, int to, Count bytes) {
-  std::vector<char> data(static_cast<std::size_t>(bytes));
-  for (Count i = 0; i < bytes; ++i) data[static_cast<std::size_t>(i)] = byte_of(from, to, i);
+  std::vector<char> data(at(bytes));
+  for (Count i = 0; i < bytes; ++i) data[at(i)] = byte_of(from, to, i);
   return data;
 }
 
-std::string blob_of(int rank) {
-  return std::string(static_cast<std::size_t>(rank * 37), static_cast<char>('a' + rank));
-}
+std::string blob_of(int rank) { return std::string(at(rank * 37), static_cast<char>('a' + rank)); }
 
 /// Piece sizes: the real one, and one so small that everything is sent in many pieces.
 class CommunicatorTest : public testing::TestWithParam<Count> {
@@ -51,8 +49,7 @@ INSTANTIATE_TEST_SUITE_P(Pieces, CommunicatorTest, testing::Values(Count{16}, kP
 TEST_P(CommunicatorTest, BroadcastsFromEveryRoot) {
   for (int root = 0; root < size(); ++root) {
     for (const Count bytes : {Count{0}, Count{1}, Count{16}, Count{1001}}) {
-      std::vector<char> data =
-          rank() == root ? message(root, 0, bytes) : std::vector<char>(static_cast<std::size_t>(bytes), 'x');
+      std::vector<char> data = rank() == root ? message(root, 0, bytes) : std::vector<char>(at(bytes), 'x');
       communicator_.broadcast(data.data(), bytes, root);
       EXPECT_EQ(data, message(root, 0, bytes)) << "root " << root << ", bytes " << bytes;
     }
@@ -120,7 +117,7 @@ TEST_P(CommunicatorTest, ExchangesUnevenAndEmptyMessages) {
 }
 
 TEST_P(CommunicatorTest, ExchangesNothingAtAll) {
-  const std::vector<Count> none(static_cast<std::size_t>(size()), 0);
+  const std::vector<Count> none(at(size()), 0);
   EXPECT_NO_THROW(communicator_.all_to_all(nullptr, none, nullptr, none));
   const auto received = communicator_.all_to_all(std::span<const double>(), none);
   EXPECT_TRUE(received.values.empty());
@@ -130,17 +127,16 @@ TEST_P(CommunicatorTest, ExchangesNothingAtAll) {
 TEST_P(CommunicatorTest, ExchangesTypedValuesAtRandom) {
   for (unsigned seed = 0; seed < 20; ++seed) {
     std::mt19937 shared(seed);  // every rank draws the whole matrix of counts
-    std::vector<std::vector<Count>> counts(static_cast<std::size_t>(size()));
+    std::vector<std::vector<Count>> counts(at(size()));
     for (auto& row : counts) {
       for (int r = 0; r < size(); ++r)
         row.push_back(static_cast<Count>(shared() % 4 == 0 ? 0 : shared() % 300));
     }
-    const auto& own = counts[static_cast<std::size_t>(rank())];
+    const auto& own = counts[at(rank())];
     std::vector<std::int64_t> values, expected;
     for (int r = 0; r < size(); ++r) {
-      for (Count i = 0; i < own[static_cast<std::size_t>(r)]; ++i)
-        values.push_back(rank() * 1000000 + r * 1000 + i);
-      const Count incoming = counts[static_cast<std::size_t>(r)][static_cast<std::size_t>(rank())];
+      for (Count i = 0; i < own[at(r)]; ++i) values.push_back(rank() * 1000000 + r * 1000 + i);
+      const Count incoming = counts[at(r)][at(rank())];
       for (Count i = 0; i < incoming; ++i) expected.push_back(r * 1000000 + rank() * 1000 + i);
     }
     EXPECT_EQ(communicator_.all_to_all(std::span<const std::int64_t>(values), own).values, expected)
@@ -164,8 +160,8 @@ TEST_P(CommunicatorTest, ServesSeveralThreadsThroughDuplicates) {
   const auto exchange = [&](int t) {
     for (int round = 0; round < 50; ++round) {
       std::int64_t sum = t * 1000 + round;
-      communicators[static_cast<std::size_t>(t)].all_reduce(std::span(&sum, 1));
-      if (sum != size() * (t * 1000 + round)) ++wrong[static_cast<std::size_t>(t)];
+      communicators[at(t)].all_reduce(std::span(&sum, 1));
+      if (sum != size() * (t * 1000 + round)) ++wrong[at(t)];
     }
   };
   {
@@ -194,8 +190,7 @@ TEST_P(CommunicatorTest, ThrowsTheBackendsTextWithRankAndHost) {
 }
 
 TEST_P(CommunicatorTest, RefusesWrongNumbersOfCounts) {
-  const std::vector<Count> counts(static_cast<std::size_t>(size()) + 1, 0),
-      negative(static_cast<std::size_t>(size()), -1);
+  const std::vector<Count> counts(at(size()) + 1, 0), negative(at(size()), -1);
   EXPECT_THAT(error_of([&] { communicator_.exchange_counts(counts); }), HasSubstr("counts for"));
   EXPECT_THAT(error_of([&] { communicator_.exchange_counts(negative); }), HasSubstr("negative"));
 }
@@ -203,7 +198,7 @@ TEST_P(CommunicatorTest, RefusesWrongNumbersOfCounts) {
 TEST_P(CommunicatorTest, NoticesThatLessCameThanExpected) {
   if (size() == 1) GTEST_SKIP() << "needs two ranks";
   std::vector<char> outgoing(64, 'a'), incoming(64, 'b');
-  std::vector<Count> send_bytes(static_cast<std::size_t>(size()), 0), recv_bytes = send_bytes;
+  std::vector<Count> send_bytes(at(size()), 0), recv_bytes = send_bytes;
   if (rank() == 0) send_bytes[1] = 8;
   if (rank() == 1) recv_bytes[0] = 16;
   const std::string text =

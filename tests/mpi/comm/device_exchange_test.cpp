@@ -43,7 +43,7 @@ class DeviceExchanges : public testing::TestWithParam<Wire> {
     return array;
   }
   std::vector<Count> on_host(const cuda::Array<Count>& array, Count count) const {
-    std::vector<Count> values(static_cast<std::size_t>(count));
+    std::vector<Count> values(at(count));
     cuda::copy_async(values.data(), array.data(), values.size() * sizeof(Count), stream_);
     stream_.synchronize();
     return values;
@@ -76,9 +76,8 @@ TEST_P(DeviceExchanges, BringMessagesInOrder) {
         const auto bytes_to = [&](int to) {
           return m == 1 && to == size() - 1 ? 0 : kSizes[m] * static_cast<Count>(sizeof(Count));
         };
-        out.push_back(on_device(
-            std::vector<Count>(static_cast<std::size_t>(kSizes[m]), value_of(rank(), other, m, round))));
-        in.push_back(on_device(std::vector<Count>(static_cast<std::size_t>(kSizes[m]), -1)));
+        out.push_back(on_device(std::vector<Count>(at(kSizes[m]), value_of(rank(), other, m, round))));
+        in.push_back(on_device(std::vector<Count>(at(kSizes[m]), -1)));
         sends.push_back({other, out.back().data(), bytes_to(other)});
         receives.push_back({other, in.back().data(), bytes_to(rank())});
       }
@@ -87,8 +86,7 @@ TEST_P(DeviceExchanges, BringMessagesInOrder) {
     for (int m = 0; m < 2; ++m) {
       for (int other = 0; other < size(); ++other) {
         const Count wanted = m == 1 && rank() == size() - 1 ? -1 : value_of(other, rank(), m, round);
-        EXPECT_EQ(on_host(in[static_cast<std::size_t>(m * size() + other)], kSizes[m]),
-                  std::vector<Count>(static_cast<std::size_t>(kSizes[m]), wanted))
+        EXPECT_EQ(on_host(in[at(m * size() + other)], kSizes[m]), std::vector<Count>(at(kSizes[m]), wanted))
             << "message " << m << " of rank " << other;
       }
     }
@@ -121,8 +119,8 @@ TEST_P(DeviceExchanges, ExchangeUnequalShares) {
     const Count count = rank() + other + 1;
     send_bytes.push_back(count * static_cast<Count>(sizeof(Count)));
     recv_bytes.push_back(send_bytes.back());
-    out.insert(out.end(), static_cast<std::size_t>(count), value_of(rank(), other, 0, 0));
-    wanted.insert(wanted.end(), static_cast<std::size_t>(count), value_of(other, rank(), 0, 0));
+    out.insert(out.end(), at(count), value_of(rank(), other, 0, 0));
+    wanted.insert(wanted.end(), at(count), value_of(other, rank(), 0, 0));
   }
   const auto from = on_device(out);
   auto to = on_device(std::vector<Count>(wanted.size(), -1));

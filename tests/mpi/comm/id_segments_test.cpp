@@ -22,7 +22,7 @@ int rank() { return test::world().rank(); }
 int size() { return test::world().size(); }
 
 std::vector<int> a_machine_a_rank() {
-  std::vector<int> machines(static_cast<std::size_t>(size()));
+  std::vector<int> machines(at(size()));
   std::iota(machines.begin(), machines.end(), 0);
   return machines;
 }
@@ -44,8 +44,8 @@ class Asking {
   void close() { wire_->close(); }
 
   int num_machines() const { return topology_.num_machines(); }
-  int machine() const { return topology_.ranks[static_cast<std::size_t>(rank())].machine; }
-  NodeId node(int machine, Count i) const { return offsets_[static_cast<std::size_t>(machine)] + i; }
+  int machine() const { return topology_.ranks[at(rank())].machine; }
+  NodeId node(int machine, Count i) const { return offsets_[at(machine)] + i; }
 
   struct Outcome {
     bool fits = false;         ///< what all ranks asked for
@@ -64,7 +64,7 @@ class Asking {
     for (const Id node : on_host(segments_.served(), segments_.num_served()))
       known.push_back(node < 0 ? -1 : fact_of(node, rank()));
     const auto from = on_device(known);
-    const auto to = on_device(std::vector<Count>(static_cast<std::size_t>(segments_.num_asked())));
+    const auto to = on_device(std::vector<Count>(at(segments_.num_asked())));
     const typename IdSegments<Id>::Answer answer{from.data(), to.data(), sizeof(Count)};
     segments_.answer({&answer, 1}, stream_);
     wire_->max(overflow, 1, stream_);
@@ -74,7 +74,7 @@ class Asking {
     const auto positions = on_host(segments_.positions(), segments_.num_asked());
     const auto facts = on_host(to.data(), segments_.num_asked());
     for (std::size_t i = 0; i < positions.size(); ++i)
-      if (positions[i] >= 0) outcome.facts[static_cast<std::size_t>(positions[i])] = facts[i];
+      if (positions[i] >= 0) outcome.facts[at(positions[i])] = facts[i];
     return outcome;
   }
 
@@ -103,7 +103,7 @@ class Asking {
   }
   template <typename T>
   std::vector<T> on_host(const T* array, Count count) const {
-    std::vector<T> values(static_cast<std::size_t>(count));
+    std::vector<T> values(at(count));
     cuda::copy_async(values.data(), array, values.size() * sizeof(T), stream_);
     stream_.synchronize();
     return values;

@@ -33,7 +33,7 @@ std::vector<int> ranks_on(const std::string& host) {
   const std::vector<std::string> hosts = world().communicator().all_gather(world().host());
   std::vector<int> ranks;
   for (int r = 0; r < world().size(); ++r) {
-    if (hosts[static_cast<std::size_t>(r)] == host) ranks.push_back(r);
+    if (hosts[at(r)] == host) ranks.push_back(r);
   }
   return ranks;
 }
@@ -41,9 +41,9 @@ std::vector<int> ranks_on(const std::string& host) {
 TEST(Discover, MakesOneMachineOfAHost) {
   const Topology topology = find(0);
   const std::vector<int> here = ranks_on(world().host());
-  const Topology::Rank& own = topology.ranks[static_cast<std::size_t>(world().rank())];
-  EXPECT_EQ(topology.machines[static_cast<std::size_t>(own.machine)], here);
-  EXPECT_EQ(here[static_cast<std::size_t>(own.local_rank)], world().rank());
+  const Topology::Rank& own = topology.ranks[at(world().rank())];
+  EXPECT_EQ(topology.machines[at(own.machine)], here);
+  EXPECT_EQ(here[at(own.local_rank)], world().rank());
   EXPECT_EQ(own.host_rank, own.local_rank);
   EXPECT_EQ(own.host, world().host());
   EXPECT_EQ(topology.ranks_on_host(world().rank()), static_cast<int>(here.size()));
@@ -66,11 +66,10 @@ TEST(Discover, DividesTheProcessorsOfAHost) {
   std::set<int> seen;
   int cores = 0;
   for (const int rank : ranks_on(world().host())) {
-    std::istringstream mask(masks[static_cast<std::size_t>(rank)]),
-        its(given[static_cast<std::size_t>(rank)]);
+    std::istringstream mask(masks[at(rank)]), its(given[at(rank)]);
     for (int processor = 0; mask >> processor;) seen.insert(processor);
     for (int processor = 0; its >> processor;) ++taken[processor];
-    cores += std::stoi(cores_of[static_cast<std::size_t>(rank)]);
+    cores += std::stoi(cores_of[at(rank)]);
   }
   EXPECT_GE(mine.cores, 1);
   EXPECT_GE(mine.cores_alone, mine.cores);
@@ -121,8 +120,8 @@ TEST(Discover, MakesVirtualMachinesOfOneRank) {
   EXPECT_EQ(topology.num_machines(), world().size());
   EXPECT_TRUE(topology.virtual_machines);
   for (int r = 0; r < world().size(); ++r) {
-    EXPECT_EQ(topology.ranks[static_cast<std::size_t>(r)].machine, r);
-    EXPECT_EQ(topology.ranks[static_cast<std::size_t>(r)].local_rank, 0);
+    EXPECT_EQ(topology.ranks[at(r)].machine, r);
+    EXPECT_EQ(topology.ranks[at(r)].local_rank, 0);
     EXPECT_EQ(topology.rail(r, 0), 0);
   }
 }
@@ -154,8 +153,8 @@ TEST(MachineTest, HoldsTheRanksOfItsHost) {
   Machine machine(world().communicator(), topology);
   const std::vector<int> here = ranks_on(world().host());
   EXPECT_EQ(machine.size(), static_cast<int>(here.size()));
-  EXPECT_EQ(here[static_cast<std::size_t>(machine.rank())], world().rank());
-  EXPECT_EQ(topology.machines[static_cast<std::size_t>(machine.index())], here);
+  EXPECT_EQ(here[at(machine.rank())], world().rank());
+  EXPECT_EQ(topology.machines[at(machine.index())], here);
   EXPECT_EQ(machine.device(), Device{});
   machine.close();
 }

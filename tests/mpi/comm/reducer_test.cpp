@@ -18,7 +18,7 @@ using test::world;
 /// Values of very different sizes, so that another order of summation gives other bits.
 std::vector<float> values_of(int rank, Count count) {
   std::mt19937 random(static_cast<unsigned>(rank + 1));
-  std::vector<float> values(static_cast<std::size_t>(count));
+  std::vector<float> values(at(count));
   for (float& value : values) {
     value = std::ldexp(std::uniform_real_distribution<float>(-1, 1)(random), static_cast<int>(random() % 20));
   }

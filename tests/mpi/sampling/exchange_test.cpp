@@ -36,7 +36,7 @@ INSTANTIATE_TEST_SUITE_P(Devices, Exchange, testing::Values(Device::Kind::cpu, D
 const BatchKey kKey{.seed = 5, .epoch = 1, .step = 17};
 
 std::vector<int> a_machine_a_rank() {
-  std::vector<int> machines(static_cast<std::size_t>(test::world().size()));
+  std::vector<int> machines(at(test::world().size()));
   std::iota(machines.begin(), machines.end(), 0);
   return machines;
 }
@@ -59,12 +59,12 @@ class Halo {
     for (NodeId node = 1; node < graph.num_nodes(); node += 3) {
       if (node >= first && node < last) continue;
       nodes_.push_back(node);
-      const auto v = static_cast<std::size_t>(node);
+      const auto v = at(node);
       for (Count e = graph.indptr[v]; e < graph.indptr[v + 1]; ++e) {
-        narrow_.push_back(static_cast<std::int32_t>(graph.indices[static_cast<std::size_t>(e)]));
-        wide_.push_back(graph.indices[static_cast<std::size_t>(e)]);
-        edge_ids_.push_back(graph.edge_ids[static_cast<std::size_t>(e)]);
-        if (!graph.weights.empty()) weights_.push_back(graph.weights[static_cast<std::size_t>(e)]);
+        narrow_.push_back(static_cast<std::int32_t>(graph.indices[at(e)]));
+        wide_.push_back(graph.indices[at(e)]);
+        edge_ids_.push_back(graph.edge_ids[at(e)]);
+        if (!graph.weights.empty()) weights_.push_back(graph.weights[at(e)]);
       }
       indptr_.push_back(std::ssize(wide_));
       original_ids_.push_back(graph.original_ids[v]);
@@ -110,7 +110,7 @@ struct Scenario {
   std::vector<test::PlainBlock> sample(ExchangeReport* report = nullptr, int repetitions = 1,
                                        std::vector<bool>* can_be_padded = nullptr) const {
     const int rank = test::world().rank();
-    const auto machine = static_cast<std::size_t>(topology.ranks[static_cast<std::size_t>(rank)].machine);
+    const auto machine = at(topology.ranks[at(rank)].machine);
     const ViewOwner owner(
         graph.front(),
         {.first = offsets[machine], .last = offsets[machine + 1], .wide = wide, .device = device});
@@ -136,7 +136,7 @@ struct Scenario {
     for (int i = 0; i < repetitions; ++i) {
       if (longest_delay.count() > 0)
         std::this_thread::sleep_for(longest_delay * static_cast<double>(random() % 1000) / 1000);
-      const MiniBatch batch = sampler->sample(seeds[static_cast<std::size_t>(rank)], kKey, 0, stream);
+      const MiniBatch batch = sampler->sample(seeds[at(rank)], kKey, 0, stream);
       blocks = test::plain_blocks(batch, stream);
       if (can_be_padded != nullptr) can_be_padded->push_back(batch.can_be_padded);
     }
@@ -196,7 +196,7 @@ Scenario make_scenario(Device device, const std::vector<int>& machines, const st
 
 // Even the blocks are those of a rank that has the whole graph.
 void expect_reference(const Scenario& scenario) {
-  const auto& seeds = scenario.seeds[static_cast<std::size_t>(test::world().rank())];
+  const auto& seeds = scenario.seeds[at(test::world().rank())];
   const int repetitions = scenario.caps.empty() ? 1 : 3;  // the second one is recorded, the third replays it
   test::expect_equal(scenario.sample(nullptr, repetitions),
                      test::reference_blocks(scenario.graph.front(), seeds, scenario.options, kKey));
@@ -265,12 +265,12 @@ TEST_P(Exchange, AsksForNothingThatIsKept) {
   scenario.sample(&without);
   scenario.with_halo = true;
   const auto blocks = scenario.sample(&with);
-  const auto machine = static_cast<std::size_t>(test::world().rank());
+  const auto machine = at(test::world().rank());
   for (std::size_t hop = 0; hop < 2; ++hop) {
     const auto& block = blocks[1 - hop];
     Count kept = 0;
     for (Count i = 0; i < block.num_dst; ++i) {
-      const NodeId node = block.src_nodes[static_cast<std::size_t>(i)];
+      const NodeId node = block.src_nodes[at(i)];
       const bool remote = node < scenario.offsets[machine] || node >= scenario.offsets[machine + 1];
       kept += remote && node % 3 == 1;
     }
@@ -288,13 +288,13 @@ TEST_P(Exchange, SendsWhatTheDistinctRemoteNodesNeed) {
   const Scenario scenario = make_scenario(device(), a_machine_a_rank(), {5, -1}, {40});
   ExchangeReport report;
   const auto blocks = scenario.sample(&report);
-  const auto machine = static_cast<std::size_t>(test::world().rank());
+  const auto machine = at(test::world().rank());
   std::vector<std::int64_t> sums;  // by hop: expected, sent
   for (std::size_t hop = 0; hop < 2; ++hop) {
     const auto& block = blocks[1 - hop];
     std::set<NodeId> remote;
     Count picks = 0;
-    for (std::size_t i = 0; i < static_cast<std::size_t>(block.num_dst); ++i) {
+    for (std::size_t i = 0; i < at(block.num_dst); ++i) {
       const NodeId node = block.src_nodes[i];
       if (node >= scenario.offsets[machine] && node < scenario.offsets[machine + 1]) continue;
       if (remote.insert(node).second) picks += block.indptr[i + 1] - block.indptr[i];
@@ -311,7 +311,7 @@ TEST_P(Exchange, SendsWhatTheDistinctRemoteNodesNeed) {
 TEST_P(Exchange, BearsDelays) {
   Scenario scenario = make_scenario(device(), a_machine_a_rank(), {5, 4, 3}, {30, 50, 10});
   scenario.longest_delay = std::chrono::milliseconds(50);
-  const auto& seeds = scenario.seeds[static_cast<std::size_t>(test::world().rank())];
+  const auto& seeds = scenario.seeds[at(test::world().rank())];
   test::expect_equal(scenario.sample(nullptr, 10),
                      test::reference_blocks(scenario.graph.front(), seeds, scenario.options, kKey));
 }
@@ -325,7 +325,7 @@ TEST_P(Exchange, TakesMachinesWithoutEdges) {
   cut.original_ids = graph.original_ids;
   cut.indptr.clear();
   for (NodeId v = 0; v <= graph.num_nodes(); ++v)
-    cut.indptr.push_back(graph.indptr[static_cast<std::size_t>(std::min(v, first_without))]);
+    cut.indptr.push_back(graph.indptr[at(std::min(v, first_without))]);
   cut.indices.assign(graph.indices.begin(), graph.indices.begin() + cut.indptr.back());
   cut.edge_ids.assign(graph.edge_ids.begin(), graph.edge_ids.begin() + cut.indptr.back());
   graph = cut;
@@ -498,8 +498,7 @@ TEST_F(DirectExchange, AsksForNothingThatIsKept) {
 void expect_same_set(const PlainGraph& whole, const Scenario& scenario) {
   std::vector<NodeId> seeds;  // as original ids
   for (const auto& of_rank : scenario.seeds) {
-    for (const NodeId seed : of_rank)
-      seeds.push_back(scenario.graph.front().original_ids[static_cast<std::size_t>(seed)]);
+    for (const NodeId seed : of_rank) seeds.push_back(scenario.graph.front().original_ids[at(seed)]);
   }
   const auto expected = test::sampled_edges(test::reference_blocks(whole, seeds, scenario.options, kKey));
   EXPECT_EQ(union_over_ranks(test::sampled_edges(scenario.sample())), expected);
@@ -527,13 +526,12 @@ TEST_P(Exchange, ReportsWhatItDid) {
     EXPECT_EQ(report.bytes_sent + report.bytes_received, 0);
     return;
   }
-  const auto machine = static_cast<std::size_t>(
-      scenario.topology.ranks[static_cast<std::size_t>(test::world().rank())].machine);
+  const auto machine = at(scenario.topology.ranks[at(test::world().rank())].machine);
   for (std::size_t hop = 0; hop < 2; ++hop) {
     const auto& block = blocks[1 - hop];
     Count remote = 0;
     for (Count i = 0; i < block.num_dst; ++i) {
-      const NodeId node = block.src_nodes[static_cast<std::size_t>(i)];
+      const NodeId node = block.src_nodes[at(i)];
       remote += node < scenario.offsets[machine] || node >= scenario.offsets[machine + 1];
     }
     EXPECT_EQ(report.frontier_nodes[hop], 3 * block.num_dst);

@@ -15,7 +15,7 @@ int main(int argc, char** argv) {
   std::vector<NodeId> offsets;
   for (int machine = 0; machine <= world.size(); ++machine)
     offsets.push_back(graph.num_nodes() * machine / world.size());
-  const auto rank = static_cast<std::size_t>(world.rank());
+  const auto rank = at(world.rank());
   const test::ViewOwner owner(graph, {.first = offsets[rank], .last = offsets[rank + 1]});
   ThreadPool pool(1);
   const auto sampler = sampling::make_sampler(

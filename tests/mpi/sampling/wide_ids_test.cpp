@@ -64,8 +64,7 @@ TEST(WideIds, AreAskedForAsOthers) {
   const comm::Topology topology = test::topology_of(test::uneven_machines(world.size()));
   const PlainGraph graph = test::renumbered(test::random_graph({.num_nodes = kNodes, .hub_degree = 5000}), 8);
   const std::vector<NodeId> offsets{0, kNodes / 3, kNodes};
-  const auto machine =
-      static_cast<std::size_t>(topology.ranks[static_cast<std::size_t>(world.rank())].machine);
+  const auto machine = at(topology.ranks[at(world.rank())].machine);
   const std::vector<NodeId> seeds =
       test::random_nodes(40, 0, kNodes, 5 + static_cast<std::uint64_t>(world.rank()));
 

@@ -36,7 +36,7 @@ plan::MachinePlan plan_table(int num_gpus) {
 
 /// Rows in memory, as if they were in a file.
 struct KeptRows final : tensor::RowStorage {
-  explicit KeptRows(Count rows) : bytes(static_cast<std::size_t>(rows * kRowBytes)) {}
+  explicit KeptRows(Count rows) : bytes(at(rows * kRowBytes)) {}
   void write(Count first, Count count, const std::byte* rows) override {
     std::copy_n(rows, count * kRowBytes, bytes.begin() + first * kRowBytes);
   }
@@ -73,7 +73,7 @@ TEST(OwnLevel, IsGatheredThroughItsStorage) {
   std::vector<float> rows(kRows * kCols), gathered(rows.size());
   std::iota(rows.begin(), rows.end(), 1.0f);
   if (run.machine.rank() == 0) tensor.write_rows(0, on_host, rows.data());
-  tensor.write_rows(on_host, below, &rows[static_cast<std::size_t>(on_host * kCols)]);
+  tensor.write_rows(on_host, below, &rows[at(on_host * kCols)]);
   tensor.fence(run.machine, {});
   std::vector<NodeId> ids(kRows);
   std::iota(ids.rbegin(), ids.rend(), 0);
@@ -81,7 +81,7 @@ TEST(OwnLevel, IsGatheredThroughItsStorage) {
   tensor.gather({.data = ids.data(), .size = kRows}, gathered.data(), {}, pool);
   for (std::size_t i = 0; i < ids.size(); ++i)
     for (std::size_t c = 0; c < kCols; ++c)
-      ASSERT_EQ(gathered[i * kCols + c], rows[static_cast<std::size_t>(ids[i]) * kCols + c]) << ids[i];
+      ASSERT_EQ(gathered[i * kCols + c], rows[at(ids[i]) * kCols + c]) << ids[i];
   tensor::ByStratum<Count> counts;
   tensor.count_strata({.data = ids.data(), .size = kRows}, &counts[replicated], {});
   EXPECT_EQ(counts[host], on_host);

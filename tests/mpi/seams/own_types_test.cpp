@@ -50,7 +50,7 @@ TEST(OwnTypes, SampleEachRelationByItsOwnKey) {
     const sampling::MiniBatch batch = sampler->sample(seeds, {.seed = 3}, 0, {});
     const sampling::Block& block = batch.blocks.front();
     for (Count i = 0; i < block.num_dst; ++i) {
-      const bool has_lists = Ratings::is_user(seeds[static_cast<std::size_t>(i)]) == (relation == 0);
+      const bool has_lists = Ratings::is_user(seeds[at(i)]) == (relation == 0);
       EXPECT_EQ(block.indptr[i + 1] - block.indptr[i], has_lists ? 4 : 0) << relation << ": " << i;
       for (Count e = block.indptr[i]; e < block.indptr[i + 1]; ++e)
         EXPECT_NE(Ratings::is_user(block.src_nodes[block.indices[e]]), relation == 0);

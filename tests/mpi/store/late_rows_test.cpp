@@ -105,15 +105,14 @@ TEST(RowFlags, LetEachRowBeWrittenOnce) {
         flags.put({first, count}, [&](Range run) {
           for (Count row = run.first; row < run.end(); ++row) {
             EXPECT_FALSE(flags.has(row));
-            ++writes[static_cast<std::size_t>(row)];
+            ++writes[at(row)];
           }
         });
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
-  for (Count row = 0; row < kRows; ++row)
-    EXPECT_EQ(writes[static_cast<std::size_t>(row)], flags.has(row) ? 1 : 0) << row;
+  for (Count row = 0; row < kRows; ++row) EXPECT_EQ(writes[at(row)], flags.has(row) ? 1 : 0) << row;
   flags.put({0, kRows}, [](Range) {});
   for (Count row = 0; row < kRows; ++row) EXPECT_TRUE(flags.has(row)) << row;
 }

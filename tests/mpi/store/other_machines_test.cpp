@@ -65,7 +65,7 @@ TEST(Load, KeepsWhatOfOtherMachinesSavesMostPerByte) {
     std::map<Count, Count> coldest, hottest_left;  // by degree
     for (const auto& [node, occurrences] : halo) {
       const Count kept = loaded.halo_lists() ? loaded.halo_lists()->index.find(node) : -1;
-      const auto original = static_cast<std::size_t>(view.original_ids[node]);
+      const auto original = at(view.original_ids[node]);
       const Count degree = indptr[original + 1] - indptr[original];
       if (kept < 0) {
         hottest_left[degree] = std::max(hottest_left[degree], occurrences);
@@ -97,7 +97,7 @@ TEST(Load, KeepsWhatOfOtherMachinesSavesMostPerByte) {
       std::vector<float> row(kCols);
       const NodeId id = view.num_local + kept;
       loaded.features().gather({.data = &id, .size = 1}, row.data(), cuda::Stream(), pool);
-      const auto original = static_cast<std::size_t>(view.original_ids[node]);
+      const auto original = at(view.original_ids[node]);
       for (std::size_t c = 0; c < kCols; ++c) ASSERT_EQ(row[c], features[original * kCols + c]);
     }
     EXPECT_LE(hottest_row_left, coldest_row);
@@ -138,14 +138,13 @@ TEST(Load, GeneratesPlantedParts) {
   ThreadPool pool(1);
   for (int p = 0; p < 3; ++p) {
     const graph::PartReader part = graph::PartReader::open(origin, manifest, p);
-    std::vector<Count> indptr(static_cast<std::size_t>(part.num_inner()) + 1);
+    std::vector<Count> indptr(at(part.num_inner()) + 1);
     part.read_indptr(0, std::ssize(indptr), indptr.data());
-    std::vector<NodeId> indices(static_cast<std::size_t>(part.num_edges()));
+    std::vector<NodeId> indices(at(part.num_edges()));
     part.read_indices(0, std::ssize(indices), indices.data());
     for (Count row = 0; row < part.num_inner(); ++row) {
       const NodeId node = manifest.book.global_of(p, row);
-      const Count begin = indptr[static_cast<std::size_t>(row)],
-                  end = indptr[static_cast<std::size_t>(row) + 1];
+      const Count begin = indptr[at(row)], end = indptr[at(row) + 1];
       ASSERT_EQ(view.original_ids[node], node);
       ASSERT_EQ(view.in_degrees[node], end - begin);
       const Count kept = loaded.halo_rows() ? loaded.halo_rows()->find(node) : -1;
@@ -158,8 +157,7 @@ TEST(Load, GeneratesPlantedParts) {
       if (!view.owns(node)) continue;
       const Count first = view.indptr[node - view.first_node];
       ASSERT_EQ(view.indptr[node - view.first_node + 1] - first, end - begin);
-      for (Count e = 0; e < end - begin; ++e)
-        ASSERT_EQ(view.indices[first + e], indices[static_cast<std::size_t>(begin + e)]);
+      for (Count e = 0; e < end - begin; ++e) ASSERT_EQ(view.indices[first + e], indices[at(begin + e)]);
     }
   }
   EXPECT_EQ(std::ssize(loaded.train_nodes()), 120);

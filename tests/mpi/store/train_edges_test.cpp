@@ -17,17 +17,16 @@ using test::world;
 /// The same graph without the edges that have another node than a training node on one end.
 std::unique_ptr<graph::Graph> induced(const DatasetOptions& options) {
   std::unique_ptr<graph::Graph> graph = test::random_dataset(options);
-  std::vector<bool> trains(static_cast<std::size_t>(graph->num_nodes()));
-  for (const NodeId node : graph->splits.train) trains[static_cast<std::size_t>(node)] = true;
+  std::vector<bool> trains(at(graph->num_nodes()));
+  for (const NodeId node : graph->splits.train) trains[at(node)] = true;
   auto& indptr = graph->structure.indptr;
   auto& indices = graph->structure.indices;
   auto& weights = graph->structure.weights;
   std::vector<Count> ends{0};
   std::size_t kept = 0;
   for (std::size_t node = 0; node + 1 < indptr.size(); ++node) {
-    for (auto edge = static_cast<std::size_t>(indptr[node]);
-         edge < static_cast<std::size_t>(indptr[node + 1]); ++edge) {
-      if (!trains[node] || !trains[static_cast<std::size_t>(indices[edge])]) continue;
+    for (auto edge = at(indptr[node]); edge < at(indptr[node + 1]); ++edge) {
+      if (!trains[node] || !trains[at(indices[edge])]) continue;
       indices[kept] = indices[edge];
       weights[kept++] = weights[edge];
     }
@@ -44,14 +43,14 @@ void expect_whole(const GraphView& view, const graph::Graph& graph, const LoadOp
   for (Count row = 0; row < view.num_local; ++row) {
     const NodeId original = view.original_ids[view.first_node + row];
     test::expect_list(view, row, original, graph);
-    const Count first = graph.structure.indptr[static_cast<std::size_t>(original)];
+    const Count first = graph.structure.indptr[at(original)];
     for (Count edge = view.indptr[row]; edge < view.indptr[row + 1]; ++edge) {
-      const auto place = static_cast<std::size_t>(first + edge - view.indptr[row]);
+      const auto place = at(first + edge - view.indptr[row]);
       ASSERT_EQ(view.weights[edge], graph.structure.weights[place]);
     }
   }
   for (NodeId node = 0; node < view.num_nodes; ++node) {
-    const auto original = static_cast<std::size_t>(view.original_ids[node]);
+    const auto original = at(view.original_ids[node]);
     const auto begin = graph.structure.indices.begin() + graph.structure.indptr[original],
                end = graph.structure.indices.begin() + graph.structure.indptr[original + 1];
     const Count loops = options.degrees_of_loops ? 0 : std::count(begin, end, static_cast<NodeId>(original));

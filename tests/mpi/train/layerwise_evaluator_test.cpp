@@ -42,10 +42,10 @@ class Reference {
       : graph_(graph), model_(model), parameters_(model.named_parameters()), gcn_(gcn) {}
 
   Rows logits() const {
-    const auto cols = static_cast<std::size_t>(graph_.features.cols);
+    const auto cols = at(graph_.features.cols);
     const std::vector<float> features = test::features_as_floats(graph_);
     Rows rows;
-    for (std::size_t v = 0; v < static_cast<std::size_t>(graph_.num_nodes()); ++v)
+    for (std::size_t v = 0; v < at(graph_.num_nodes()); ++v)
       rows.emplace_back(features.begin() + static_cast<std::ptrdiff_t>(v * cols),
                         features.begin() + static_cast<std::ptrdiff_t>((v + 1) * cols));
     for (int layer = 0; layer < model_.num_layers(); ++layer) rows = apply(layer, rows);
@@ -57,7 +57,7 @@ class Reference {
     const std::string name = "convs." + std::to_string(layer) + ".";
     Rows out;
     for (std::size_t v = 0; v < rows.size(); ++v) {
-      std::vector<double> row(static_cast<std::size_t>(model_.output_cols(layer)));
+      std::vector<double> row(at(model_.output_cols(layer)));
       add(row, parameters_[name + (gcn_ ? "bias" : "lin_l.bias")]);
       add_mapped(row, parameters_[name + (gcn_ ? "lin.weight" : "lin_l.weight")], neighbors(v, rows));
       if (!gcn_) add_mapped(row, parameters_[name + "lin_r.weight"], rows[v]);
@@ -74,9 +74,7 @@ class Reference {
   double degree(std::size_t v) const {
     double count = 0;
     for (auto e = graph_.structure.indptr[v]; e < graph_.structure.indptr[v + 1]; ++e)
-      count += is_left_out(static_cast<std::size_t>(graph_.structure.indices[static_cast<std::size_t>(e)]), v)
-                   ? 0
-                   : 1;
+      count += is_left_out(at(graph_.structure.indices[at(e)]), v) ? 0 : 1;
     return count;
   }
 
@@ -86,7 +84,7 @@ class Reference {
       for (std::size_t c = 0; c < sum.size(); ++c) sum[c] += scale * rows[u][c];
     };
     for (auto e = graph_.structure.indptr[v]; e < graph_.structure.indptr[v + 1]; ++e) {
-      const auto u = static_cast<std::size_t>(graph_.structure.indices[static_cast<std::size_t>(e)]);
+      const auto u = at(graph_.structure.indices[at(e)]);
       if (is_left_out(u, v)) continue;
       add_row(u, gcn_ ? 1 / std::sqrt((degree(u) + 1) * (degree(v) + 1)) : 1 / degree(v));
     }
@@ -198,7 +196,7 @@ class ExactEvaluation : public testing::TestWithParam<Case> {
     const std::filesystem::path path = directory_ / name;
     Result result{evaluator.predict(model, path.string()), {}};
     test::world().communicator().barrier();
-    result.logits = read_rows(path, static_cast<std::size_t>(graph_->num_nodes() * GetParam().classes));
+    result.logits = read_rows(path, at(graph_->num_nodes() * GetParam().classes));
     evaluator.close();
     return result;
   }
@@ -217,7 +215,7 @@ TEST_P(ExactEvaluation, AgreesWithAPlainForwardOverTheWholeGraph) {
   const auto model = make_model();
   const Result result = evaluate(*model, "logits.npy");
   const Rows expected = Reference(*graph_, *model, GetParam().kind == nn::ModelKind::gcn).logits();
-  const auto classes = static_cast<std::size_t>(GetParam().classes);
+  const auto classes = at(GetParam().classes);
   for (std::size_t v = 0; v < expected.size(); ++v) {
     for (std::size_t c = 0; c < classes; ++c)
       ASSERT_NEAR(result.logits[v * classes + c], expected[v][c],

@@ -29,10 +29,9 @@ struct RandomGraph {
     }
     const int ranks = test::world().size(), rank = test::world().rank();
     for (int r = 0; r <= ranks; ++r) machine_offsets.push_back(kNodes * r / ranks);
-    const NodeId first = machine_offsets[static_cast<std::size_t>(rank)],
-                 last = machine_offsets[static_cast<std::size_t>(rank) + 1];
+    const NodeId first = machine_offsets[at(rank)], last = machine_offsets[at(rank) + 1];
     for (NodeId v = first; v < last; ++v) {
-      const auto& list = lists[static_cast<std::size_t>(v)];
+      const auto& list = lists[at(v)];
       indices.insert(indices.end(), list.begin(), list.end());
       indptr.push_back(std::ssize(indices));
     }
@@ -44,7 +43,7 @@ struct RandomGraph {
   }
   std::set<NodeId> with_neighbors(std::set<NodeId> nodes) const {
     for (const NodeId v : std::set<NodeId>(nodes)) {
-      const auto& list = lists[static_cast<std::size_t>(v)];
+      const auto& list = lists[at(v)];
       nodes.insert(list.begin(), list.end());
     }
     return nodes;
@@ -104,7 +103,7 @@ TEST(NodeSet, RanksItsMembers) {
   ASSERT_EQ(set.size(), std::ssize(members));
   EXPECT_EQ(set.rank(kNodes), set.size());
   for (Count r = 0; r < set.size(); ++r) {
-    ASSERT_EQ(set.node_of(r), members[static_cast<std::size_t>(r)]);
+    ASSERT_EQ(set.node_of(r), members[at(r)]);
     ASSERT_EQ(set.rank(set.node_of(r)), r);
   }
   std::vector<NodeId> visited, ranks(members.size());
@@ -112,7 +111,7 @@ TEST(NodeSet, RanksItsMembers) {
   EXPECT_EQ(visited, std::vector<NodeId>(members.begin() + 10, members.begin() + 200));
   ThreadPool pool(1);
   RankLookup(set, {}).find(members.data(), set.size(), ranks.data(), {}, pool);
-  for (Count r = 0; r < set.size(); ++r) EXPECT_EQ(ranks[static_cast<std::size_t>(r)], r);
+  for (Count r = 0; r < set.size(); ++r) EXPECT_EQ(ranks[at(r)], r);
 }
 
 TEST(LayerNodes, OfASetAreItsMembersOnTheMachine) {
@@ -139,7 +138,7 @@ TEST(LayerNodes, OfASetAreItsMembersOnTheMachine) {
   for (NodeId v = 0; v < kNodes; v += 3)
     if (graph.view.owns(v)) expected.push_back(v);
   EXPECT_EQ(listed, expected);
-  const auto rank = static_cast<std::size_t>(test::world().rank());
+  const auto rank = at(test::world().rank());
   EXPECT_EQ(offsets[rank + 1] - offsets[rank], nodes.rows());
 }
 

@@ -67,9 +67,9 @@ void expect_written(const WrittenCase& c) {
   const SharedFolder folder;
   const std::string path = folder / "predictions.npy";
   PredictionFile file(path, c.rows, c.cols, test::world().communicator());
-  std::vector<float> row(static_cast<std::size_t>(c.cols));
+  std::vector<float> row(at(c.cols));
   for (const Count r : rows_in_runs(c.rows, c.run, 3)) {
-    for (Count col = 0; col < c.cols; ++col) row[static_cast<std::size_t>(col)] = value_at(r, col);
+    for (Count col = 0; col < c.cols; ++col) row[at(col)] = value_at(r, col);
     file.write_row(r, row.data());
   }
   EXPECT_FALSE(std::filesystem::exists(path));

@@ -71,14 +71,14 @@ std::vector<ClassOfAll> random_classes(std::uint32_t seed) {
 enum class Spread { round_robin, first_rank, by_class };
 
 std::vector<ClassScores> mine(const std::vector<ClassOfAll>& classes, Spread spread) {
-  const auto size = static_cast<std::size_t>(test::world().size());
+  const auto size = at(test::world().size());
   std::vector<ClassScores> scores(classes.size());
   for (std::size_t c = 0; c < classes.size(); ++c) {
     for (std::size_t i = 0; i < classes[c].size(); ++i) {
       const std::size_t owner = spread == Spread::round_robin ? i % size
                                 : spread == Spread::by_class  ? c % size
                                                               : 0;
-      if (owner != static_cast<std::size_t>(test::world().rank())) continue;
+      if (owner != at(test::world().rank())) continue;
       const Scored& s = classes[c][i];
       (s.positive ? scores[c].positives : scores[c].negatives).push_back(s.score);
     }

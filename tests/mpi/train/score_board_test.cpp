@@ -25,7 +25,7 @@ struct Prediction {
   std::int32_t best() const {
     std::int32_t best = 0;
     for (std::size_t c = 1; c < logits.size(); ++c) {
-      if (logits[c] > logits[static_cast<std::size_t>(best)]) best = static_cast<std::int32_t>(c);
+      if (logits[c] > logits[at(best)]) best = static_cast<std::int32_t>(c);
     }
     return best;
   }
@@ -35,7 +35,7 @@ struct Prediction {
 std::vector<Prediction> random_predictions(int count, int classes, std::uint32_t seed) {
   std::mt19937 random(seed);
   std::uniform_int_distribution<int> quarter(-6, 6), label(0, classes - 1), coin(0, 2);
-  std::vector<Prediction> all(static_cast<std::size_t>(count));
+  std::vector<Prediction> all(at(count));
   for (Prediction& p : all) {
     for (int c = 0; c < classes; ++c) p.logits.push_back(static_cast<float>(quarter(random)) / 4);
     p.label = coin(random) > 0 ? p.best() : label(random);
@@ -81,7 +81,7 @@ Wanted naive_scores(const std::vector<Prediction>& all, int classes) {
   for (const Prediction& p : all) {
     double sum = 0;
     for (const float logit : p.logits) sum += std::exp(static_cast<double>(logit));
-    scores.loss -= std::log(std::exp(static_cast<double>(p.logits[static_cast<std::size_t>(p.label)])) / sum);
+    scores.loss -= std::log(std::exp(static_cast<double>(p.logits[at(p.label)])) / sum);
     scores.accuracy += p.best() == p.label;
   }
   scores.loss /= static_cast<double>(all.size());
@@ -101,8 +101,7 @@ Scores finish(ScoreBoard& board) {
 Scores score(const std::vector<Prediction>& all, int classes,
              PredictionSpread spread = PredictionSpread::round_robin) {
   ClassScoreBoard board({.num_classes = classes});
-  const auto rank = static_cast<std::size_t>(test::world().rank()),
-             size = static_cast<std::size_t>(test::world().size());
+  const auto rank = at(test::world().rank()), size = at(test::world().size());
   for (std::size_t i = 0; i < all.size(); ++i) {
     const std::size_t owner = spread == PredictionSpread::last_rank ? size - 1 : i % size;
     if (owner == rank) board.add(all[i].logits, &all[i].label);
@@ -141,9 +140,9 @@ struct SetPrediction {
 std::vector<SetPrediction> random_sets(int count, Count classes, std::uint32_t seed) {
   std::mt19937 random(seed);
   std::uniform_int_distribution<int> quarter(-6, 6), coin(0, 2);
-  std::vector<SetPrediction> all(static_cast<std::size_t>(count));
+  std::vector<SetPrediction> all(at(count));
   for (SetPrediction& p : all) {
-    p.words.resize(static_cast<std::size_t>(label_set_words(classes)));
+    p.words.resize(at(label_set_words(classes)));
     for (Count c = 0; c < classes; ++c) {
       p.logits.push_back(static_cast<float>(quarter(random)) / 4);
       if (c == 5 || (c != 3 && c < 34 && coin(random) == 0)) add_class(p.words.data(), c);
@@ -159,7 +158,7 @@ Wanted naive_scores(const std::vector<SetPrediction>& all, Count classes) {
   for (Count c = 0; c < classes; ++c) {
     double hits = 0, either = 0, right = 0, pairs = 0;
     for (const SetPrediction& p : all) {
-      const double x = p.logits[static_cast<std::size_t>(c)];
+      const double x = p.logits[at(c)];
       const bool wanted = has_class(p.words.data(), c);
       scores.loss += std::log1p(std::exp(wanted ? -x : x));
       scores.accuracy += wanted == (x > 0);
@@ -167,7 +166,7 @@ Wanted naive_scores(const std::vector<SetPrediction>& all, Count classes) {
       either += (wanted ? 1 : 0) + (x > 0 ? 1 : 0);
       for (const SetPrediction& n : all) {
         if (!wanted || has_class(n.words.data(), c)) continue;
-        const double y = n.logits[static_cast<std::size_t>(c)];
+        const double y = n.logits[at(c)];
         right += x > y ? 1 : x == y ? 0.5 : 0;
         ++pairs;
       }
@@ -224,8 +223,7 @@ TEST(ScoreBoard, LeavesOutClassesThatDoNotOccur) {
 
 ClassCounts count_classes(const std::vector<Prediction>& all, const ClassScoreOptions& options) {
   ClassScoreBoard board(options);
-  const auto rank = static_cast<std::size_t>(test::world().rank()),
-             size = static_cast<std::size_t>(test::world().size());
+  const auto rank = at(test::world().rank()), size = at(test::world().size());
   for (std::size_t i = rank; i < all.size(); i += size) board.add(all[i].logits, &all[i].label);
   finish(board);
   return board.classes();
@@ -235,7 +233,7 @@ TEST(ScoreBoard, CountsLabelsAndPredictionsOfAllRanks) {
   const auto all = random_predictions(200, 5, 11);
   std::vector<Count> labelled(5), predicted(5), correct(5), confusion(25);
   for (const Prediction& p : all) {
-    const auto label = static_cast<std::size_t>(p.label), best = static_cast<std::size_t>(p.best());
+    const auto label = at(p.label), best = at(p.best());
     ++labelled[label];
     ++predicted[best];
     ++confusion[label * 5 + best];

@@ -214,8 +214,7 @@ TEST(StoppedEvaluation, EndsBetweenSampledBatches) {
 TEST(MissingTargets, AreCountedOfEverySplit) {
   const auto graph = test::hub_graph({.seed = 10});
   const auto without = [&](const std::vector<NodeId>& nodes) {
-    return std::ranges::count_if(nodes,
-                                 [&](NodeId v) { return graph->labels[static_cast<std::size_t>(v)] < 0; });
+    return std::ranges::count_if(nodes, [&](NodeId v) { return graph->labels[at(v)] < 0; });
   };
   for (const int ranks_per_machine : {0, 1}) {
     const LoadedGraph loaded(test::world().communicator(), *graph,

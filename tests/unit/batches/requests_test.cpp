@@ -55,7 +55,7 @@ TEST(SplitRequests, SortWhatIsAskedOfAServer) {
     EXPECT_TRUE(std::ranges::is_sorted(requests.remote_ids));
     EXPECT_EQ(std::ssize(requests.remote_ids), std::ranges::count(local, -1));
     for (std::size_t i = 0; i < requests.remote_ids.size(); ++i)
-      ASSERT_EQ(ids[static_cast<std::size_t>(positions[i])], requests.remote_ids[i]);
+      ASSERT_EQ(ids[at(positions[i])], requests.remote_ids[i]);
   }
 }
 
@@ -95,8 +95,8 @@ TEST(SplitRequests, AreTheSameForIdsWhoseOrderIsKnown) {
         for (NodeId& id : ids) id = static_cast<NodeId>(random() % kNodes);
         std::vector<std::int32_t> order(count);
         for (std::size_t i = 0; i < count; ++i) order[i] = static_cast<std::int32_t>(i);
-        std::ranges::stable_sort(order, {}, [&](std::int32_t i) { return ids[static_cast<std::size_t>(i)]; });
-        for (const std::int32_t i : order) sorted.push_back(ids[static_cast<std::size_t>(i)]);
+        std::ranges::stable_sort(order, {}, [&](std::int32_t i) { return ids[at(i)]; });
+        for (const std::int32_t i : order) sorted.push_back(ids[at(i)]);
 
         std::vector<NodeId> local(count, -7), expected_local(count, -7);
         std::vector<std::int32_t> positions(count, -7), expected_positions(count, -7);
@@ -114,7 +114,7 @@ TEST(SplitRequests, AreTheSameForIdsWhoseOrderIsKnown) {
         for (std::size_t i = 0; i < count; ++i) {
           ASSERT_EQ(positions[i] < 0, expected_positions[i] < 0);  // equal ids may change places
           if (positions[i] < 0) continue;
-          ASSERT_EQ(ids[static_cast<std::size_t>(positions[i])], actual.remote_ids[i]);
+          ASSERT_EQ(ids[at(positions[i])], actual.remote_ids[i]);
         }
       }
     }

@@ -50,7 +50,7 @@ class Unified : public testing::TestWithParam<std::tuple<Device::Kind, RowCase>>
     return bytes;
   }
   std::vector<std::byte>::const_iterator row(std::int64_t id) const {
-    return memory_.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(id) * rows_.row_bytes);
+    return memory_.begin() + static_cast<std::ptrdiff_t>(at(id) * rows_.row_bytes);
   }
   cuda::Array<std::byte> on_device(const void* data, std::size_t bytes) const {
     cuda::Array<std::byte> copy(cuda::memory_on(device_), static_cast<Count>(bytes), "test", device_);
@@ -58,7 +58,7 @@ class Unified : public testing::TestWithParam<std::tuple<Device::Kind, RowCase>>
     return copy;
   }
   std::vector<std::byte> on_host(const cuda::Array<std::byte>& data) const {
-    std::vector<std::byte> copy(static_cast<std::size_t>(data.size()));
+    std::vector<std::byte> copy(at(data.size()));
     cuda::copy_async(copy.data(), data.data(), copy.size(), stream_);
     stream_.synchronize();
     return copy;
@@ -79,7 +79,7 @@ TEST_P(Unified, GathersRowsByIds) {
     const auto copied = on_device(given, ids_.size() * (wide ? 8 : 4));
     cuda::Array<std::byte> out(cuda::memory_on(device_),
                                std::ssize(ids_) * static_cast<Count>(rows_.row_bytes), "test", device_);
-    cuda::fill_async(out.data(), 0x5A, static_cast<std::size_t>(out.size()), stream_);
+    cuda::fill_async(out.data(), 0x5A, at(out.size()), stream_);
     tensor.gather({.data = copied.data(), .count = std::ssize(ids_), .wide = wide}, out.data(), stream_);
     EXPECT_EQ(on_host(out), expected(ids_)) << "wide " << wide;
   }
@@ -91,7 +91,7 @@ TEST_P(Unified, GathersTheSameRowsOnEveryPath) {
     UnifiedTensor tensor = make({.host_path = path, .threads = 2});
     cuda::Array<std::byte> out(cuda::memory_on(device_),
                                std::ssize(ids_) * static_cast<Count>(rows_.row_bytes), "test", device_);
-    cuda::fill_async(out.data(), 0x5A, static_cast<std::size_t>(out.size()), stream_);
+    cuda::fill_async(out.data(), 0x5A, at(out.size()), stream_);
     const auto ids = on_device(ids_.data(), 8 * ids_.size());
     tensor.gather({.data = ids.data(), .count = std::ssize(ids_)}, out.data(), stream_);
     EXPECT_EQ(on_host(out), expected(ids_)) << enum_name(path);

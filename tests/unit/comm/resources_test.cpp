@@ -15,7 +15,7 @@ using testing::IsEmpty;
 using Processors = std::vector<int>;
 
 Processors from(int first, int count) {
-  Processors processors(static_cast<std::size_t>(count));
+  Processors processors(at(count));
   std::iota(processors.begin(), processors.end(), first);
   return processors;
 }

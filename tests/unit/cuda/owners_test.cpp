@@ -30,12 +30,12 @@ class Owners : public testing::TestWithParam<Device> {
 
   static std::vector<int> random_values(unsigned seed) {
     std::mt19937 random(seed);
-    std::vector<int> values(static_cast<std::size_t>(kSize));
+    std::vector<int> values(at(kSize));
     for (int& value : values) value = static_cast<int>(random());
     return values;
   }
   std::vector<int> read(const int* data, const Stream& stream) const {
-    std::vector<int> values(static_cast<std::size_t>(kSize), -1);
+    std::vector<int> values(at(kSize), -1);
     copy_async(values.data(), data, values.size() * sizeof(int), stream);
     stream.synchronize();
     return values;

@@ -59,7 +59,7 @@ struct Expected {
 /// Walks the listed edges one by one, as the contract says.
 Expected naive(Count num_nodes, const Pairs& pairs, const CscOptions& options) {
   Expected expected;
-  expected.lists.resize(static_cast<std::size_t>(num_nodes));
+  expected.lists.resize(at(num_nodes));
   std::set<std::pair<NodeId, NodeId>> met;
   CleaningReport& report = expected.cleaning;
   for (std::size_t i = 0; i < pairs.sources.size(); ++i) {
@@ -77,10 +77,10 @@ Expected naive(Count num_nodes, const Pairs& pairs, const CscOptions& options) {
       ++report.duplicates_removed;
       continue;
     }
-    expected.lists[static_cast<std::size_t>(b)].push_back({a, static_cast<EdgeId>(i)});
+    expected.lists[at(b)].push_back({a, static_cast<EdgeId>(i)});
     if (options.add_reverse && a != b) {
       ++report.reverse_added;
-      expected.lists[static_cast<std::size_t>(a)].push_back({b, static_cast<EdgeId>(i)});
+      expected.lists[at(a)].push_back({b, static_cast<EdgeId>(i)});
     }
   }
   for (auto& list : expected.lists) std::sort(list.begin(), list.end());
@@ -94,8 +94,7 @@ void expect_equal(const BuiltCsc& built, const Expected& expected) {
   for (std::size_t v = 0; v < expected.lists.size(); ++v) {
     std::vector<Entry> list;
     for (Count e = graph.indptr[v]; e < graph.indptr[v + 1]; ++e)
-      list.push_back(
-          {graph.indices[static_cast<std::size_t>(e)], graph.edge_ids[static_cast<std::size_t>(e)]});
+      list.push_back({graph.indices[at(e)], graph.edge_ids[at(e)]});
     ASSERT_EQ(list, expected.lists[v]) << "node " << v;
   }
   const CleaningReport &got = built.cleaning, &want = expected.cleaning;
@@ -207,9 +206,8 @@ TEST(BuildCscErrors, NameTheEdgeAndTheRange) {
 bool naive_symmetric(const CscGraph& graph) {
   std::set<std::pair<NodeId, NodeId>> edges;
   for (NodeId v = 0; v < graph.num_nodes; ++v)
-    for (Count e = graph.indptr[static_cast<std::size_t>(v)];
-         e < graph.indptr[static_cast<std::size_t>(v) + 1]; ++e)
-      edges.insert({graph.indices[static_cast<std::size_t>(e)], v});
+    for (Count e = graph.indptr[at(v)]; e < graph.indptr[at(v) + 1]; ++e)
+      edges.insert({graph.indices[at(e)], v});
   return std::all_of(edges.begin(), edges.end(), [&](const auto& edge) {
     return edges.contains({edge.second, edge.first});
   });

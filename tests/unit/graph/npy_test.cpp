@@ -23,7 +23,7 @@ using test::write_text;
 
 template <typename T>
 std::vector<T> values_of(const NpyArray& array) {
-  std::vector<T> values(static_cast<std::size_t>(array.size()));
+  std::vector<T> values(at(array.size()));
   std::memcpy(values.data(), array.data, values.size() * sizeof(T));
   return values;
 }
@@ -52,7 +52,7 @@ TEST_F(Npy, WritesEveryTypeAndReplacesAFile) {
        {DType::f32, DType::f16, DType::f64, DType::i8, DType::u8, DType::i32, DType::i64}) {
     write_npy(path_, type, {5}, zeros.data());
     const NpyArray array = read_npy(path_);
-    EXPECT_EQ(static_cast<std::size_t>(array.item_bytes), size_of(type));
+    EXPECT_EQ(at(array.item_bytes), size_of(type));
     EXPECT_EQ(array.shape, std::vector<Count>{5});
   }
   expect_error([&] { write_npy(path_, DType::bf16, {5}, zeros.data()); }, {"bf16", "f16"});

@@ -20,7 +20,7 @@ using test::write_text;
 
 std::vector<float> floats_of(const FeatureTable& table) {
   EXPECT_EQ(table.dtype, DType::f32);
-  std::vector<float> values(static_cast<std::size_t>(table.rows * table.cols));
+  std::vector<float> values(at(table.rows * table.cols));
   std::memcpy(values.data(), table.data, values.size() * sizeof(float));
   return values;
 }
@@ -158,8 +158,7 @@ TEST_F(Ogb, FilesLongerThanABlockKeepTheirLines) {
     const std::vector<float> values = floats_of(graph.features);
     for (Count v = 0; v < kNodes; ++v)
       for (int col = 0; col < 20; ++col)
-        ASSERT_EQ(values[static_cast<std::size_t>(v * 20 + col)],
-                  static_cast<float>(v % 1000) * 0.125f + static_cast<float>(col))
+        ASSERT_EQ(values[at(v * 20 + col)], static_cast<float>(v % 1000) * 0.125f + static_cast<float>(col))
             << v;
     EXPECT_EQ(graph.labels[12'346], 1);
   }

@@ -42,7 +42,7 @@ class PartChecks : public testing::Test {
       split.rows.push_back(v);
       split.ranks.push_back(v / 3);
     }
-    std::vector<float> features(static_cast<std::size_t>(kInner * kCols));
+    std::vector<float> features(at(kInner * kCols));
     for (float& value : features) value = static_cast<float>(random() % 1000);
     record_.manifest = {.name = "random",
                         .build_id = "00000000deadbeef",
@@ -77,7 +77,7 @@ class PartChecks : public testing::Test {
 };
 
 std::vector<std::byte> bytes_of(Count bytes, const std::function<void(void*)>& read) {
-  std::vector<std::byte> all(static_cast<std::size_t>(bytes));
+  std::vector<std::byte> all(at(bytes));
   read(all.data());
   return all;
 }
@@ -97,7 +97,7 @@ std::vector<std::byte> rows_of(const PartReader& reader, Range rows, RecentBlock
   const auto [first, count] = rows;
   add((count + 1) * 8,
       [&](void* out) { reader.read_indptr(first, count + 1, static_cast<Count*>(out), recent); });
-  std::vector<Count> indptr(static_cast<std::size_t>(count) + 1);
+  std::vector<Count> indptr(at(count) + 1);
   std::memcpy(indptr.data(), all.data(), all.size());
   const Count edge = indptr.front(), edges = indptr.back() - edge;
   add(edges * 8, [&](void* out) { reader.read_indices(edge, edges, static_cast<NodeId*>(out), recent); });
@@ -152,14 +152,14 @@ TEST_F(PartChecks, RefuseEveryFlippedBitAndNameItsDataset) {
 }
 
 TEST_F(PartChecks, RefuseEveryFlippedBitOutsideTheDatasetsBeforeHdf5Reads) {
-  std::vector<bool> inside(static_cast<std::size_t>(record_.parts[0].bytes));
+  std::vector<bool> inside(at(record_.parts[0].bytes));
   for (const DatasetRecord& d : record_.parts[0].datasets) {
     const Count bytes = d.shape[0] * (d.name.ends_with("feat") ? kCols * 4 : size_of(parse_dtype(d.dtype)));
     std::fill_n(inside.begin() + d.offset, bytes, true);
   }
   int flipped = 0;
   for (Count place = 0; place < record_.parts[0].bytes; ++place) {
-    if (inside[static_cast<std::size_t>(place)] || place % 41 != 0) continue;
+    if (inside[at(place)] || place % 41 != 0) continue;
     flip(place, static_cast<int>(place / 41 % 8));
     EXPECT_THAT([&] { open(); }, testing::ThrowsMessage<InputError>(HasSubstr("outside the datasets")))
         << place;
@@ -176,7 +176,7 @@ TEST_F(PartChecks, SeeOnlyWhatIsRead) {
   flip(features.offset + (features.block_rows * 3 + 1) * kCols * 4, 0);
   const PartReader reader = open();
   RecentBlocks recent;
-  std::vector<float> rows(static_cast<std::size_t>(features.block_rows * kCols));
+  std::vector<float> rows(at(features.block_rows * kCols));
   reader.read_features(features.block_rows * 2, features.block_rows, rows.data());
   reader.read_features(features.block_rows * 3 - 1, 1, rows.data(), &recent);
   for (int i = 0; i < 2; ++i) {  // a block that was refused is not remembered

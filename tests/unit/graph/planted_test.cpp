@@ -21,7 +21,7 @@ PartsOrigin origin() { return parse_planted(kGraph); }
 PartReader part_of(int part) { return PartReader::open(origin(), read_manifest(origin()), part); }
 
 std::vector<NodeId> indices_of(const PartReader& part) {
-  std::vector<NodeId> indices(static_cast<std::size_t>(part.num_edges()));
+  std::vector<NodeId> indices(at(part.num_edges()));
   part.read_indices(0, part.num_edges(), indices.data());
   return indices;
 }
@@ -44,7 +44,7 @@ TEST(Planted, PartsMakeUpTheGraph) {
     EXPECT_EQ(last, reader.num_edges());
     NodeId original = -1;
     reader.read_original_ids(reader.num_inner() - 1, 1, &original);
-    EXPECT_EQ(original, manifest.book.offsets()[static_cast<std::size_t>(part) + 1] - 1);
+    EXPECT_EQ(original, manifest.book.offsets()[at(part) + 1] - 1);
   }
   EXPECT_EQ(nodes, 3001);
   EXPECT_EQ(edges, manifest.num_edges);
@@ -84,7 +84,7 @@ TEST(Planted, ReadsAnyRangeOfAPart) {
                                      {1234, 3},
                                      {part.num_edges() - 5, 5},
                                      {part.num_edges(), 0}}) {
-    std::vector<NodeId> some(static_cast<std::size_t>(count));
+    std::vector<NodeId> some(at(count));
     part.read_indices(first, count, some.data());
     EXPECT_TRUE(std::equal(some.begin(), some.end(), all.begin() + first)) << first;
   }
@@ -101,7 +101,7 @@ TEST(Planted, PutsEveryNodeInOneSplitAtMost) {
   std::set<NodeId> seen;
   const Manifest manifest = read_manifest(origin());
   for (const auto& [split, size] : {std::pair{Split::train, 301}, {Split::valid, 100}, {Split::test, 50}}) {
-    std::vector<NodeId> by_rank(static_cast<std::size_t>(size), -1);
+    std::vector<NodeId> by_rank(at(size), -1);
     for (int part = 0; part < 4; ++part) {
       const PartReader reader = part_of(part);
       const PartData::SplitRows rows = reader.read_split(split);
@@ -111,7 +111,7 @@ TEST(Planted, PutsEveryNodeInOneSplitAtMost) {
         const NodeId node = manifest.book.global_of(part, rows.rows[i]);
         ASSERT_TRUE(seen.insert(node).second) << node;
         ASSERT_LT(rows.ranks[i], size);
-        by_rank[static_cast<std::size_t>(rows.ranks[i])] = node;
+        by_rank[at(rows.ranks[i])] = node;
       }
     }
     EXPECT_TRUE(std::ranges::is_sorted(by_rank));

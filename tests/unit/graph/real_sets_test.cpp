@@ -37,8 +37,8 @@ TEST_P(PlanetoidSet, IsReadWhole) {
   EXPECT_EQ(graph.splits.train.size(), set.train);
   EXPECT_EQ(graph.splits.valid.size(), set.valid);
   EXPECT_EQ(graph.splits.test.size(), set.test);
-  std::vector<int> times(static_cast<std::size_t>(set.edges), 0);
-  for (const EdgeId edge : graph.structure.edge_ids) ++times[static_cast<std::size_t>(edge)];
+  std::vector<int> times(at(set.edges), 0);
+  for (const EdgeId edge : graph.structure.edge_ids) ++times[at(edge)];
   EXPECT_TRUE(std::all_of(times.begin(), times.end(), [](int count) { return count == 2; }));
 }
 
@@ -74,7 +74,7 @@ TEST_P(GraphboltSet, IsReadWhole) {
   EXPECT_EQ(graph.features.cols, set.features);
   EXPECT_EQ(graph.num_classes, set.classes);
   EXPECT_EQ(graph.cleaning.duplicates, 0);
-  for (const NodeId node : graph.splits.test) ASSERT_GE(graph.labels[static_cast<std::size_t>(node)], 0);
+  for (const NodeId node : graph.splits.test) ASSERT_GE(graph.labels[at(node)], 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Sets, GraphboltSet,

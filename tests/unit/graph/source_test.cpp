@@ -133,7 +133,7 @@ TEST(ReadGraph, PutsPartsTogether) {
   const PartReader part = PartReader::open(origin, manifest, 1);
   std::vector<Count> indptr(2);
   part.read_indptr(5, 2, indptr.data());
-  std::vector<NodeId> list(static_cast<std::size_t>(indptr[1] - indptr[0]));
+  std::vector<NodeId> list(at(indptr[1] - indptr[0]));
   part.read_indices(indptr[0], std::ssize(list), list.data());
   std::ranges::sort(list);
   const auto& [nodes, begins, indices, edge_ids, weights] = graph.structure;

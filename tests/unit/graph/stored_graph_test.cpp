@@ -123,8 +123,8 @@ TEST_F(StoredListsTest, GiveEveryPairOfNeighborsOnceInEachDirection) {
   std::vector<std::set<std::int64_t>> expected(300);
   for (std::size_t e = 0; e < 5000; ++e) {
     if (ids[2 * e] == ids[2 * e + 1]) continue;
-    expected[static_cast<std::size_t>(ids[2 * e])].insert(ids[2 * e + 1]);
-    expected[static_cast<std::size_t>(ids[2 * e + 1])].insert(ids[2 * e]);
+    expected[at(ids[2 * e])].insert(ids[2 * e + 1]);
+    expected[at(ids[2 * e + 1])].insert(ids[2 * e]);
   }
   const StoredLists both =
       build_stored_lists(300, list, {.duplicates = EdgePolicy::keep, .add_reverse = true}, scratch_, pool)
@@ -145,7 +145,7 @@ TEST_F(StoredListsTest, GiveEveryPairOfNeighborsOnceInEachDirection) {
 class StoredGraphTest : public StoredListsTest {
  protected:
   static std::string bytes_of(const FeatureTable& features) {
-    const auto bytes = static_cast<std::size_t>(features.rows) * features.row_bytes();
+    const auto bytes = at(features.rows) * features.row_bytes();
     return {reinterpret_cast<const char*>(features.data), bytes};
   }
   void expect_equal(const std::string& spec, const ReadOptions& options = {}) {

@@ -41,8 +41,7 @@ std::uint64_t fingerprint(const Graph& graph) {
   add(hasher, graph.splits.train);
   add(hasher, graph.splits.valid);
   add(hasher, graph.splits.test);
-  hasher.update(graph.features.data,
-                static_cast<std::size_t>(graph.features.rows) * graph.features.row_bytes());
+  hasher.update(graph.features.data, at(graph.features.rows) * graph.features.row_bytes());
   return hasher.digest();
 }
 
@@ -107,8 +106,7 @@ TEST_P(EveryKind, WeighsEdgesByTheirEnds) {
     ASSERT_EQ(csc.weights.size(), csc.indices.size());
     std::map<std::pair<NodeId, NodeId>, float> of_pair;
     for (NodeId v = 0; v < csc.num_nodes; ++v)
-      for (auto e = static_cast<std::size_t>(csc.indptr[static_cast<std::size_t>(v)]);
-           e < static_cast<std::size_t>(csc.indptr[static_cast<std::size_t>(v) + 1]); ++e)
+      for (auto e = at(csc.indptr[at(v)]); e < at(csc.indptr[at(v) + 1]); ++e)
         ASSERT_EQ(of_pair.emplace(std::minmax(v, csc.indices[e]), csc.weights[e]).first->second,
                   csc.weights[e]);
     std::set<float> distinct(csc.weights.begin(), csc.weights.end());
@@ -160,8 +158,7 @@ TEST_P(EveryKind, FeaturesAreFiniteAndOfUnitScale) {
     double sum = 0, squares = 0;
     const Count count = graph.features.rows * graph.features.cols;
     for (Count i = 0; i < count; ++i) {
-      const auto* const bytes =
-          graph.features.data + static_cast<std::size_t>(i) * size_of(graph.features.dtype);
+      const auto* const bytes = graph.features.data + at(i) * size_of(graph.features.dtype);
       float x = 0;
       std::uint16_t half = 0;
       if (graph.features.dtype == DType::f32)
@@ -198,11 +195,10 @@ TEST(Synthetic, SplitsAreNumbersOrShares) {
 
 /// Share of the nodes whose nearest class mean, of `rows`, is their own.
 double nearest_mean_accuracy(const Graph& graph, const std::vector<float>& rows) {
-  const auto cols = static_cast<std::size_t>(graph.features.cols),
-             classes = static_cast<std::size_t>(graph.num_classes);
+  const auto cols = at(graph.features.cols), classes = at(graph.num_classes);
   std::vector<double> means(classes * cols, 0), sizes(classes, 0);
   for (std::size_t v = 0; v < graph.labels.size(); ++v) {
-    const auto label = static_cast<std::size_t>(graph.labels[v]);
+    const auto label = at(graph.labels[v]);
     ++sizes[label];
     for (std::size_t c = 0; c < cols; ++c) means[label * cols + c] += rows[v * cols + c];
   }
@@ -219,14 +215,14 @@ double nearest_mean_accuracy(const Graph& graph, const std::vector<float>& rows)
 
 TEST(Sbm, NeighborsTellMoreThanOwnFeatures) {
   const Graph graph = make("nodes=4000");
-  const auto cols = static_cast<std::size_t>(graph.features.cols);
+  const auto cols = at(graph.features.cols);
   std::vector<float> own(graph.labels.size() * cols);
   std::memcpy(own.data(), graph.features.data, own.size() * sizeof(float));
   std::vector<float> mean = own;
   std::size_t inside = 0;
   for (std::size_t v = 0; v < graph.labels.size(); ++v)
     for (Count e = graph.structure.indptr[v]; e < graph.structure.indptr[v + 1]; ++e) {
-      const auto u = static_cast<std::size_t>(graph.structure.indices[static_cast<std::size_t>(e)]);
+      const auto u = at(graph.structure.indices[at(e)]);
       inside += graph.labels[u] == graph.labels[v];
       for (std::size_t c = 0; c < cols; ++c) mean[v * cols + c] += own[u * cols + c];
     }
@@ -299,7 +295,7 @@ TEST(Lognormal, SelfLoopsGoWhereAsked) {
   EXPECT_GT(graph.cleaning.self_loops_removed, 0);
   for (std::size_t v = 0; v < 500; ++v)
     for (Count e = graph.structure.indptr[v]; e < graph.structure.indptr[v + 1]; ++e)
-      ASSERT_NE(graph.structure.indices[static_cast<std::size_t>(e)], static_cast<NodeId>(v));
+      ASSERT_NE(graph.structure.indices[at(e)], static_cast<NodeId>(v));
 }
 
 TEST(Lognormal, CompleteAndEmptyGraphs) {
@@ -349,7 +345,7 @@ TEST(LognormalIndptr, IsTheSameInShares) {
        {"kind=lognormal,nodes=100000,degree=30", "kind=lognormal,nodes=40000,edges=20000,sigma=3",
         "kind=lognormal,nodes=40000,degree=30000,sigma=4"}) {
     const SyntheticSpec spec = parse_synthetic(settings);
-    const auto entries = static_cast<std::size_t>(spec.nodes) + 1;
+    const auto entries = at(spec.nodes) + 1;
     ThreadPool pool(2);
     std::vector<Count> whole(entries, -1);
     lognormal_indptr(spec, NodeShare::all(spec.nodes), whole.data(), pool);

@@ -151,8 +151,7 @@ TEST_F(EdgeList, LineEndsMayLieBetweenBlocks) {
     std::string text;
     while (text.size() < (std::size_t{64} << 10) - 10) text += "7,0" + std::string(end);
     for (int shift = 0; shift < 12; ++shift) {
-      write(std::string(static_cast<std::size_t>(shift), ' ') + text + "1,2" + end + "3,4" + end + "5,6" +
-            end);
+      write(std::string(at(shift), ' ') + text + "1,2" + end + "3,4" + end + "5,6" + end);
       const Graph graph = read("csv");
       EXPECT_EQ(graph.structure.indices, (Ids{7, 1, 3, 5})) << shift;
     }

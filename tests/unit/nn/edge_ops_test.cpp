@@ -25,10 +25,7 @@ struct Lists {
   std::vector<std::int32_t> indices;
   std::vector<std::int64_t> origins;
 
-  Lists(Count rows, Count edges)
-      : indptr(static_cast<std::size_t>(rows + 1), -1),
-        indices(static_cast<std::size_t>(edges), -1),
-        origins(static_cast<std::size_t>(edges), -1) {}
+  Lists(Count rows, Count edges) : indptr(at(rows + 1), -1), indices(at(edges), -1), origins(at(edges), -1) {}
   SortedEdges out() { return {indptr.data(), indices.data(), origins.data()}; }
   EdgeLists view() const { return {static_cast<Count>(indptr.size()) - 1, indptr.data(), indices.data()}; }
 };
@@ -68,7 +65,7 @@ Lists transposed(const Lists& lists, Count num_src) {
 std::vector<float> random_floats(Count count, std::uint32_t seed) {
   std::mt19937 random(seed);
   std::normal_distribution<float> normal;
-  std::vector<float> values(static_cast<std::size_t>(count));
+  std::vector<float> values(at(count));
   std::generate(values.begin(), values.end(), [&] { return normal(random); });
   return values;
 }
@@ -102,11 +99,10 @@ TEST(TransposeEdges, ListsAscendingDestinations) {
   const Lists lists = pairs.sorted(), out = transposed(lists, 30);
   std::vector<int> seen(200);
   for (Count u = 0; u < 30; ++u) {
-    const auto begin = static_cast<std::size_t>(out.indptr[static_cast<std::size_t>(u)]),
-               end = static_cast<std::size_t>(out.indptr[static_cast<std::size_t>(u) + 1]);
+    const auto begin = at(out.indptr[at(u)]), end = at(out.indptr[at(u) + 1]);
     EXPECT_TRUE(std::is_sorted(out.indices.begin() + begin, out.indices.begin() + end)) << "source " << u;
     for (std::size_t i = begin; i < end; ++i) {
-      const auto pair = static_cast<std::size_t>(lists.origins[static_cast<std::size_t>(out.origins[i])]);
+      const auto pair = at(lists.origins[at(out.origins[i])]);
       EXPECT_EQ(pairs.sources[pair], u);
       EXPECT_EQ(pairs.destinations[pair], out.indices[i]);
       ++seen[pair];
@@ -124,9 +120,8 @@ TEST(SumOverEdges, AddsScaledRows) {
   std::vector<float> out(24 * kCols, NAN);
   std::vector<double> expected(24 * kCols);
   for (std::size_t i = 0; i < 300; ++i) {
-    const auto pair = static_cast<std::size_t>(lists.origins[i]);
-    const auto u = static_cast<std::size_t>(pairs.sources[pair]),
-               v = static_cast<std::size_t>(pairs.destinations[pair]);
+    const auto pair = at(lists.origins[i]);
+    const auto u = at(pairs.sources[pair]), v = at(pairs.destinations[pair]);
     for (std::size_t c = 0; c < kCols; ++c)
       expected[v * kCols + c] += static_cast<double>(by_row[v]) * by_edge[i] * by_col[u] * in[u * kCols + c];
   }
@@ -179,7 +174,7 @@ TEST(JoinSums, PutsRowsBesideTheSumsOfTheirNeighbors) {
       expected[2 * v * kCols + kCols + c] = in[v * kCols + c];
       expected_grad[v * kCols + c] += grad_out[2 * v * kCols + kCols + c];
       for (Count e = lists.indptr[v]; e < lists.indptr[v + 1]; ++e) {
-        const auto u = static_cast<std::size_t>(lists.indices[static_cast<std::size_t>(e)]);
+        const auto u = at(lists.indices[at(e)]);
         expected[2 * v * kCols + c] += static_cast<double>(inverse[v]) * in[u * kCols + c];
         expected_grad[u * kCols + c] += static_cast<double>(inverse[v]) * grad_out[2 * v * kCols + c];
       }
@@ -203,7 +198,7 @@ TEST(ColumnSums, AddsTheRows) {
   constexpr std::size_t kCols = 7;
   for (const Count rows : {0, 1, 600}) {
     const auto in = random_floats(rows * static_cast<Count>(kCols), 3);
-    std::vector<float> out(kCols, NAN), scratch(static_cast<std::size_t>(ColumnSums::pieces(rows)) * kCols);
+    std::vector<float> out(kCols, NAN), scratch(at(ColumnSums::pieces(rows)) * kCols);
     std::vector<double> expected(kCols);
     for (std::size_t i = 0; i < in.size(); ++i) expected[i % kCols] += in[i];
     column_sums({.rows = rows, .cols = kCols, .in = in.data(), .scratch = scratch.data(), .out = out.data()},
@@ -224,15 +219,13 @@ TEST(MaxOverEdges, FindsTheFirstWinnerAndSendsItTheGradient) {
   for (std::size_t v = 0; v < 24; ++v) {
     for (std::size_t c = 0; c < kCols; ++c) {
       std::int32_t best = -1;
-      for (auto e = static_cast<std::size_t>(lists.indptr[v]);
-           e < static_cast<std::size_t>(lists.indptr[v + 1]); ++e) {
-        const auto u = static_cast<std::size_t>(lists.indices[e]);
-        if (best < 0 || in[u * kCols + c] > in[static_cast<std::size_t>(best) * kCols + c])
-          best = lists.indices[e];
+      for (auto e = at(lists.indptr[v]); e < at(lists.indptr[v + 1]); ++e) {
+        const auto u = at(lists.indices[e]);
+        if (best < 0 || in[u * kCols + c] > in[at(best) * kCols + c]) best = lists.indices[e];
       }
       EXPECT_EQ(winners[v * kCols + c], best);
-      EXPECT_EQ(out[v * kCols + c], best < 0 ? 0 : in[static_cast<std::size_t>(best) * kCols + c]);
-      if (best >= 0) expected_grad[static_cast<std::size_t>(best) * kCols + c] += grad_out[v * kCols + c];
+      EXPECT_EQ(out[v * kCols + c], best < 0 ? 0 : in[at(best) * kCols + c]);
+      if (best >= 0) expected_grad[at(best) * kCols + c] += grad_out[v * kCols + c];
     }
   }
   for (std::size_t i = 0; i < grad_in.size(); ++i) EXPECT_NEAR(grad_in[i], expected_grad[i], 1e-5) << i;
@@ -248,9 +241,9 @@ class AttendOverEdges : public testing::TestWithParam<bool> {
   Lists lists = pairs.sorted(), out_edges = transposed(lists, num_src);
   std::vector<float> rows = random_floats(num_src * kCols, 12), weights = random_floats(kCols, 13),
                      dst_scores = random_floats(num_dst * kHeads, 14),
-                     src_scores = std::vector<float>(static_cast<std::size_t>(num_src * kHeads));
-  std::vector<float> out = std::vector<float>(static_cast<std::size_t>(num_dst * kCols), NAN),
-                     log_sums = std::vector<float>(static_cast<std::size_t>(num_dst * kHeads), NAN);
+                     src_scores = std::vector<float>(at(num_src * kHeads));
+  std::vector<float> out = std::vector<float>(at(num_dst * kCols), NAN),
+                     log_sums = std::vector<float>(at(num_dst * kHeads), NAN);
   std::vector<std::uint64_t> key{5, 6};
   std::vector<NodeId> ids = [] {
     std::vector<NodeId> all(18);
@@ -289,9 +282,9 @@ class AttendOverEdges : public testing::TestWithParam<bool> {
   double score(Count u, Count v, Count head) const {
     double dot = 0;
     for (Count c = 0; c < kHeadCols; ++c)
-      dot += static_cast<double>(rows[static_cast<std::size_t>(u * kCols + head * kHeadCols + c)]) *
-             weights[static_cast<std::size_t>(head * kHeadCols + c)];
-    const double raw = dot + dst_scores[static_cast<std::size_t>(v * kHeads + head)];
+      dot +=
+          static_cast<double>(rows[at(u * kCols + head * kHeadCols + c)]) * weights[at(head * kHeadCols + c)];
+    const double raw = dot + dst_scores[at(v * kHeads + head)];
     return raw > 0 ? raw : kSlope * raw;
   }
 
@@ -302,7 +295,7 @@ class AttendOverEdges : public testing::TestWithParam<bool> {
       if (to != v) continue;
       const double weight = std::exp(score(u, v, head));
       sum += weight;
-      total += weight * rows[static_cast<std::size_t>(u * kCols + c)];
+      total += weight * rows[at(u * kCols + c)];
     }
     return sum == 0 ? 0 : total / sum;
   }
@@ -310,8 +303,7 @@ class AttendOverEdges : public testing::TestWithParam<bool> {
   double loss(const std::vector<float>& grad_out) const {
     double sum = 0;
     for (Count v = 0; v < num_dst; ++v)
-      for (Count c = 0; c < kCols; ++c)
-        sum += reference(v, c) * grad_out[static_cast<std::size_t>(v * kCols + c)];
+      for (Count c = 0; c < kCols; ++c) sum += reference(v, c) * grad_out[at(v * kCols + c)];
     return sum;
   }
 };
@@ -320,7 +312,7 @@ TEST_P(AttendOverEdges, EqualsASoftmax) {
   attend();
   for (Count v = 0; v < num_dst; ++v)
     for (Count c = 0; c < kCols; ++c)
-      EXPECT_NEAR(out[static_cast<std::size_t>(v * kCols + c)], reference(v, c), 1e-5) << v << ", " << c;
+      EXPECT_NEAR(out[at(v * kCols + c)], reference(v, c), 1e-5) << v << ", " << c;
 }
 
 TEST_P(AttendOverEdges, HasTheGradientsOfTheReference) {

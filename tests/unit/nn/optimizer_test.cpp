@@ -31,7 +31,7 @@ std::vector<double> random_values(std::mt19937& random) {
 at::Tensor to_tensor(const std::vector<double>& values) {
   at::Tensor tensor = at::empty({kCount}, at::kFloat);
   for (std::int64_t i = 0; i < kCount; ++i)
-    tensor.mutable_data_ptr<float>()[i] = static_cast<float>(values[static_cast<std::size_t>(i)]);
+    tensor.mutable_data_ptr<float>()[i] = static_cast<float>(values[at(i)]);
   return tensor;
 }
 
@@ -85,8 +85,7 @@ TEST_P(OptimizerTest, EqualsTheNaiveLoop) {
   EXPECT_EQ(optimizer->counters().steps, kSteps);
   double worst = 0;
   for (std::int64_t i = 0; i < kCount; ++i) {
-    const double difference =
-        std::abs(values.const_data_ptr<float>()[i] - expected[static_cast<std::size_t>(i)]);
+    const double difference = std::abs(values.const_data_ptr<float>()[i] - expected[at(i)]);
     ASSERT_FALSE(std::isnan(difference));
     worst = std::max(worst, difference);
   }

@@ -33,9 +33,8 @@ Case make_case(const RandomGraphOptions& options, ThreadPool& pool) {
 
 std::vector<Count> loads(const std::vector<std::int32_t>& part_of, const std::vector<std::int32_t>& weights,
                          int num_parts) {
-  std::vector<Count> sums(static_cast<std::size_t>(num_parts));
-  for (std::size_t v = 0; v < part_of.size(); ++v)
-    sums.at(static_cast<std::size_t>(part_of[v])) += weights[v];
+  std::vector<Count> sums(at(num_parts));
+  for (std::size_t v = 0; v < part_of.size(); ++v) sums.at(at(part_of[v])) += weights[v];
   return sums;
 }
 
@@ -48,10 +47,8 @@ double balance(const std::vector<Count>& loads) {
 Count cut_of(const CompactGraph& graph, const std::vector<std::int32_t>& part_of) {
   Count cut = 0;
   for (NodeId v = 0; v < graph.num_nodes; ++v) {
-    for (Count e = graph.indptr[static_cast<std::size_t>(v)];
-         e < graph.indptr[static_cast<std::size_t>(v) + 1]; ++e) {
-      cut +=
-          part_of[static_cast<std::size_t>(v)] != part_of[static_cast<std::size_t>(graph.indices.span()[e])];
+    for (Count e = graph.indptr[at(v)]; e < graph.indptr[at(v) + 1]; ++e) {
+      cut += part_of[at(v)] != part_of[at(graph.indices.span()[e])];
     }
   }
   return cut;
@@ -68,14 +65,13 @@ class Assign : public testing::Test {
 /// The plain reference of what METIS must get: distinct neighbors in either direction, without the node
 /// itself.
 std::vector<std::set<NodeId>> neighbors(const CompactGraph& graph) {
-  std::vector<std::set<NodeId>> result(static_cast<std::size_t>(graph.num_nodes));
+  std::vector<std::set<NodeId>> result(at(graph.num_nodes));
   for (NodeId v = 0; v < graph.num_nodes; ++v) {
-    for (Count e = graph.indptr[static_cast<std::size_t>(v)];
-         e < graph.indptr[static_cast<std::size_t>(v) + 1]; ++e) {
+    for (Count e = graph.indptr[at(v)]; e < graph.indptr[at(v) + 1]; ++e) {
       const NodeId u = graph.indices.span()[e];
       if (u == v) continue;
-      result[static_cast<std::size_t>(v)].insert(u);
-      result[static_cast<std::size_t>(u)].insert(v);
+      result[at(v)].insert(u);
+      result[at(u)].insert(v);
     }
   }
   return result;

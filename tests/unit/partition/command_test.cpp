@@ -35,8 +35,7 @@ class CallOfCommand : public testing::Test {
     return command.run(stop);
   }
   std::size_t num_entries() const {
-    return static_cast<std::size_t>(
-        std::distance(fs::directory_iterator(folder_.path()), fs::directory_iterator()));
+    return at(std::distance(fs::directory_iterator(folder_.path()), fs::directory_iterator()));
   }
 
   test::TemporaryFolder folder_;

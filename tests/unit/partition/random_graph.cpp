@@ -40,13 +40,13 @@ graph::CscGraph to_csc(std::vector<Edge> edges, Count num_nodes) {
   });
   graph::CscGraph csc;
   csc.num_nodes = num_nodes;
-  csc.indptr.resize(static_cast<std::size_t>(num_nodes) + 1);
+  csc.indptr.resize(at(num_nodes) + 1);
   for (const Edge& edge : edges) {
-    ++csc.indptr[static_cast<std::size_t>(edge.target) + 1];
+    ++csc.indptr[at(edge.target) + 1];
     csc.indices.push_back(edge.source);
     csc.edge_ids.push_back(edge.id);
   }
-  for (std::size_t v = 0; v < static_cast<std::size_t>(num_nodes); ++v) csc.indptr[v + 1] += csc.indptr[v];
+  for (std::size_t v = 0; v < at(num_nodes); ++v) csc.indptr[v + 1] += csc.indptr[v];
   return csc;
 }
 
@@ -55,8 +55,7 @@ graph::FeatureTable draw_features(const RandomGraphOptions& options, std::mt1993
   table.rows = options.num_nodes;
   table.cols = options.feature_cols;
   table.dtype = options.feature_dtype;
-  auto bytes =
-      std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(table.rows) * table.row_bytes());
+  auto bytes = std::make_shared<std::vector<std::byte>>(at(table.rows) * table.row_bytes());
   std::normal_distribution<float> normal;
   for (std::size_t i = 0; i < bytes->size(); i += size_of(table.dtype)) {
     const float value = normal(random);

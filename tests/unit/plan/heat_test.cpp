@@ -87,7 +87,7 @@ TEST(HeatCounter, CountsOccurrencesAndSampledNeighbors) {
     for (const NodeGroup& group : heat.segments[s]) {
       double occurrences = 0, first = 0, second = 0;
       for (Count end = row + group.nodes; row < end; ++row) {
-        const auto r = static_cast<std::size_t>(row);
+        const auto r = at(row);
         const Count degree = structure.indptr()[r + 1] - structure.indptr()[r];
         occurrences += static_cast<double>(
             std::ranges::count(structure.indices(), static_cast<std::int32_t>(Structure::kFirst + row)));

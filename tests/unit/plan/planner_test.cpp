@@ -53,7 +53,7 @@ double brute_force(const TensorDemand& demand, const PlanLimits& limits) {
   for (Count r = 0; r <= rows; ++r) {
     bytes_below.push_back(demand.segments[0].accesses_below(r) * static_cast<double>(demand.row_bytes));
   }
-  const auto below = [&](Count r) { return bytes_below[static_cast<std::size_t>(r)]; };
+  const auto below = [&](Count r) { return bytes_below[at(r)]; };
   const auto seconds = [&](double bytes, tensor::Stratum s) {
     return bytes / demand.rates[s].bytes_per_second;
   };
@@ -174,7 +174,7 @@ TEST(HottestRows, AreTheFewestOfRowsInTheOrderOfTheirHeat) {
     for (const double share : shares) {
       double served = 0;
       Count rows = 0;
-      while (served < share * sum) served += all[static_cast<std::size_t>(rows++)];
+      while (served < share * sum) served += all[at(rows++)];
       expected.push_back(rows);
     }
     EXPECT_EQ(rows_of(hottest_rows(features(segments), shares)), expected);

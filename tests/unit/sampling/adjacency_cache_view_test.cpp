@@ -23,10 +23,10 @@ TEST_P(ListCopiesOfAView, HaveTheEntriesOfTheLists) {
   };
   const Indptr indptr{view};
   for (Count v = 0; v < view.num_local; ++v) {
-    ASSERT_EQ(indptr[v + 1], graph.indptr[static_cast<std::size_t>(v) + 1]);
+    ASSERT_EQ(indptr[v + 1], graph.indptr[at(v) + 1]);
     const Count position = position_of_list(view.copies.lists, indptr, v, indptr[v]);
     for (Count i = 0; i < graph.degree(v); ++i) {
-      const auto edge = static_cast<std::size_t>(indptr[v] + i);
+      const auto edge = at(indptr[v] + i);
       const auto* const indices = static_cast<const std::int32_t*>(view.indices.data);
       const auto* const edge_ids = static_cast<const std::int32_t*>(view.edge_ids.data);
       ASSERT_EQ(*entry(indices, view.copies.indices, position + i), graph.indices[edge]) << v;

@@ -41,21 +41,19 @@ TYPED_TEST(CompactorTest, NumbersNewNodesInAscendingOrderAgainAndAgain) {
 
       nodes.resize(nodes.size() + neighbors.size(), -7);
       known = compactor.extend(neighbors.data(), static_cast<Count>(neighbors.size()), nodes.data(), known);
-      nodes.resize(static_cast<std::size_t>(known));
+      nodes.resize(at(known));
       ASSERT_EQ(nodes, expected) << "round " << round << ", hop " << hop;
 
       std::vector<std::int32_t> local(neighbors.size(), -7);
       compactor.relabel(neighbors.data(), static_cast<Count>(neighbors.size()), local.data());
-      for (std::size_t e = 0; e < local.size(); ++e)
-        ASSERT_EQ(nodes[static_cast<std::size_t>(local[e])], neighbors[e]);
+      for (std::size_t e = 0; e < local.size(); ++e) ASSERT_EQ(nodes[at(local[e])], neighbors[e]);
     }
     std::vector<NodeId> ascending = nodes, sorted(nodes.size(), -7);
     std::ranges::sort(ascending);
     std::vector<std::int32_t> local(nodes.size(), -7);
     compactor.sort(sorted.data(), local.data());
     ASSERT_EQ(sorted, ascending);
-    for (std::size_t i = 0; i < sorted.size(); ++i)
-      ASSERT_EQ(nodes[static_cast<std::size_t>(local[i])], sorted[i]);
+    for (std::size_t i = 0; i < sorted.size(); ++i) ASSERT_EQ(nodes[at(local[i])], sorted[i]);
   }
 }
 

@@ -38,7 +38,7 @@ std::vector<Count> uniform_positions(int fanout, bool replace) {
   const auto degree = static_cast<std::uint64_t>(HugeHub::kHubDegree);
   const std::uint64_t key = node_key(kKey, RandomUse::sample, 0, HugeHub::kNodes - 1 - HugeHub::kHub);
   std::vector<Count> positions;
-  std::vector<std::uint32_t> subset(static_cast<std::size_t>(fanout));
+  std::vector<std::uint32_t> subset(at(fanout));
   const bool by_subset = !replace && Subset::admits(HugeHub::kHubDegree, fanout);
   if (by_subset) choose_subset(Subset(HugeHub::kHubDegree, fanout, key), fanout, subset.data());
   for (int j = 0; j < fanout; ++j) {
@@ -64,10 +64,10 @@ TEST_P(HugeGraphs, ChooseFromAHundredMillionNeighbors) {
     }
     std::set<EdgeId> places;
     for (Count e = first; e < end; ++e) {
-      const auto entry = static_cast<std::size_t>(e);
+      const auto entry = at(e);
       const EdgeId place = block.edge_ids[entry];
       places.insert(place);
-      EXPECT_EQ(block.src_nodes[static_cast<std::size_t>(block.indices[entry])], HugeHub::neighbor_at(place));
+      EXPECT_EQ(block.src_nodes[at(block.indices[entry])], HugeHub::neighbor_at(place));
       if (GetParam().method == Method::weighted) {
         EXPECT_GT(HugeHub::weight_at(place), 0);
       }
@@ -76,9 +76,7 @@ TEST_P(HugeGraphs, ChooseFromAHundredMillionNeighbors) {
     if (GetParam().method != Method::uniform) continue;
     const std::vector<Count> expected = uniform_positions(fanout, GetParam().replace);
     for (int j = 0; j < fanout; ++j) {
-      EXPECT_EQ(block.edge_ids[static_cast<std::size_t>(first + j)],
-                (begin + expected[static_cast<std::size_t>(j)]) % HugeHub::kPattern)
-          << "pick " << j;
+      EXPECT_EQ(block.edge_ids[at(first + j)], (begin + expected[at(j)]) % HugeHub::kPattern) << "pick " << j;
     }
   }
 }

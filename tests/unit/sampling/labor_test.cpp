@@ -29,7 +29,7 @@ PlainGraph disjoint_lists(Count num_lists, Count degree) {
 }
 
 std::vector<NodeId> first_nodes(Count count) {
-  std::vector<NodeId> nodes(static_cast<std::size_t>(count));
+  std::vector<NodeId> nodes(at(count));
   std::iota(nodes.begin(), nodes.end(), 0);
   return nodes;
 }
@@ -62,16 +62,15 @@ TEST(LaborStatistics, IncludesEachPositionWithFanoutOverDegree) {
   for (const auto& [degree, fanout] : {std::pair{5, 1}, {5, 4}, {12, 5}, {40, 10}, {100, 3}}) {
     SCOPED_TRACE(std::to_string(fanout) + " of " + std::to_string(degree));
     Labor labor(disjoint_lists(kLists, degree), {fanout});
-    const auto d = static_cast<std::size_t>(degree);
+    const auto d = at(degree);
     std::vector<double> single(d), pairs(d * d);
     for (std::uint32_t step = 0; step < kSteps; ++step) {
       const auto blocks = labor(first_nodes(kLists), step);
       for (std::size_t v = 0; v < kLists; ++v) {
         for (Count a = blocks[0].indptr[v]; a < blocks[0].indptr[v + 1]; ++a) {
-          const auto p = static_cast<std::size_t>(blocks[0].edge_ids[static_cast<std::size_t>(a)]) % d;
+          const auto p = at(blocks[0].edge_ids[at(a)]) % d;
           ++single[p];
-          for (Count b = blocks[0].indptr[v]; b < a; ++b)
-            ++pairs[static_cast<std::size_t>(blocks[0].edge_ids[static_cast<std::size_t>(b)]) % d * d + p];
+          for (Count b = blocks[0].indptr[v]; b < a; ++b) ++pairs[at(blocks[0].edge_ids[at(b)]) % d * d + p];
         }
       }
     }
@@ -106,8 +105,7 @@ TEST(LaborStatistics, NodesThatShareNeighborsChooseTheSame) {
     std::set<NodeId> lists[3];
     for (std::size_t v = 0; v < 3; ++v)
       for (Count e = block.indptr[v]; e < block.indptr[v + 1]; ++e)
-        lists[v].insert(
-            block.src_nodes[static_cast<std::size_t>(block.indices[static_cast<std::size_t>(e)])]);
+        lists[v].insert(block.src_nodes[at(block.indices[at(e)])]);
     EXPECT_EQ(lists[0], lists[1]);
     for (const NodeId node : lists[0])  // 5 of 20 is less than 5 of 10
       EXPECT_TRUE(node >= 13 || lists[2].contains(node));
@@ -122,7 +120,7 @@ TEST(LaborStatistics, LayersShareNumbersOnlyIfAsked) {
     const auto blocks = labor(first_nodes(kLists), 3);
     std::set<EdgeId> hops[2];  // hop 1 samples again for the seeds
     for (const std::size_t hop : {0u, 1u})
-      for (std::size_t e = 0; e < static_cast<std::size_t>(blocks[1 - hop].indptr[kLists]); ++e)
+      for (std::size_t e = 0; e < at(blocks[1 - hop].indptr[kLists]); ++e)
         hops[hop].insert(blocks[1 - hop].edge_ids[e]);
     std::vector<EdgeId> both;
     std::ranges::set_intersection(hops[0], hops[1], std::back_inserter(both));
@@ -148,9 +146,7 @@ TEST(LaborStatistics, EstimatesSumsWithoutBias) {
     for (std::size_t v = 0; v < seeds.size(); ++v) {
       const double scale = std::max(1.0, static_cast<double>(graph.degree(static_cast<NodeId>(v))) / kFanout);
       for (Count e = block.indptr[v]; e < block.indptr[v + 1]; ++e)
-        sums[v] +=
-            scale *
-            value(block.src_nodes[static_cast<std::size_t>(block.indices[static_cast<std::size_t>(e)])]);
+        sums[v] += scale * value(block.src_nodes[at(block.indices[at(e)])]);
     }
   }
   for (std::size_t v = 0; v < seeds.size(); ++v) {
@@ -159,7 +155,7 @@ TEST(LaborStatistics, EstimatesSumsWithoutBias) {
     double exact = 0;
     std::map<NodeId, double> of_source;  // parallel edges share their source's number
     for (Count e = graph.indptr[v]; e < graph.indptr[v + 1]; ++e) {
-      const NodeId source = graph.indices[static_cast<std::size_t>(e)];
+      const NodeId source = graph.indices[at(e)];
       exact += value(source);
       of_source[source] += value(source);
     }

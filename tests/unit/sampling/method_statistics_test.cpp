@@ -68,8 +68,7 @@ void for_each_draw(const Case& c, const test::MethodCase& method, Visit&& visit)
     for (std::size_t v = 0; v < kNodes; ++v) {
       Positions positions;
       for (Count e = block.indptr[v]; e < block.indptr[v + 1]; ++e)
-        positions.push_back(static_cast<std::size_t>(block.edge_ids[static_cast<std::size_t>(e)]) %
-                            c.weights.size());
+        positions.push_back(at(block.edge_ids[at(e)]) % c.weights.size());
       visit(positions);
     }
   }
@@ -154,7 +153,7 @@ void expect_independent_draws(const Case& c, const test::MethodCase& method,
   const double total = std::accumulate(shares.begin(), shares.end(), 0.0);
   std::vector<double> single(degree), pairs(degree * degree);
   for_each_draw(c, method, [&](const Positions& drawn) {
-    ASSERT_EQ(drawn.size(), static_cast<std::size_t>(c.fanout));
+    ASSERT_EQ(drawn.size(), at(c.fanout));
     for (std::size_t j = 0; j < drawn.size(); ++j) {
       ++single[drawn[j]];
       if (j > 0) ++pairs[drawn[j - 1] * degree + drawn[j]];

@@ -63,7 +63,7 @@ TEST_P(EveryMethod, ChoosesTheSameUnderOtherGlobalIds) {
     const PlainGraph other = test::renumbered(graph, numbering);
     const std::vector<NodeId> global = test::global_ids(other);
     std::vector<NodeId> renamed;
-    for (const NodeId seed : seeds) renamed.push_back(global[static_cast<std::size_t>(seed)]);
+    for (const NodeId seed : seeds) renamed.push_back(global[at(seed)]);
     EXPECT_EQ(test::sampled_edges(sample(other, options, renamed, {.seed = 2})), expected);
   }
 }
@@ -102,15 +102,14 @@ TEST_P(EveryMethod, GivesAsManyPicksAsItSays) {
   Count labor_picks = 0;
   double labor_expected = 0;
   for (const NodeId v : seeds) {
-    const auto i = static_cast<std::size_t>(v);
+    const auto i = at(v);
     const Count count = blocks[0].indptr[i + 1] - blocks[0].indptr[i], degree = graph.degree(v);
     Count positive = 0;
-    for (Count e = graph.indptr[i]; e < graph.indptr[i + 1]; ++e)
-      positive += graph.weights[static_cast<std::size_t>(e)] > 0;
+    for (Count e = graph.indptr[i]; e < graph.indptr[i + 1]; ++e) positive += graph.weights[at(e)] > 0;
     const Count available = c.method == Method::weighted ? positive : degree;
     std::set<EdgeId> distinct;
     for (Count e = blocks[0].indptr[i]; e < blocks[0].indptr[i + 1]; ++e) {
-      const EdgeId edge = blocks[0].edge_ids[static_cast<std::size_t>(e)];
+      const EdgeId edge = blocks[0].edge_ids[at(e)];
       distinct.insert(edge);
       if (c.method == Method::weighted) {
         ASSERT_GT(weight_of[edge], 0);

@@ -51,7 +51,7 @@ Picked pick(const HopArrays& arrays, const std::vector<std::int64_t>& seeds, con
   const auto hop = make_hop(arrays, {.data = seeds.data(), .size = std::ssize(seeds), .wide = true}, rule,
                             {.stream = {}, .allocate = {}, .pool = &pool});
   Picked picked;
-  picked.seeds.resize(static_cast<std::size_t>(hop->num_edges()));
+  picked.seeds.resize(at(hop->num_edges()));
   picked.neighbors.resize(picked.seeds.size());
   hop->choose({.seeds = picked.seeds.data(), .neighbors = picked.neighbors.data()});
   return picked;
@@ -108,7 +108,7 @@ TEST(OneHop, NeverTakesAWeightOfZero) {
 TEST(OneHop, NamesAWeightThatIsNone) {
   for (const float wrong : {NAN, -NAN, INFINITY, -INFINITY, -0.5F}) {
     Lists lists(30);
-    lists.weights[static_cast<std::size_t>(lists.indptr[17]) + 4] = wrong;
+    lists.weights[at(lists.indptr[17]) + 4] = wrong;
     for (const Replacement replacement : {Replacement::without, Replacement::with}) {
       const HopRule rule{.fanout = 3, .replacement = replacement, .key = 3};
       test::expect_error<InputError>(

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "choosers/subset_cpu.hpp"
+#include "strata/util/types.hpp"
 
 namespace strata::sampling {
 namespace {
@@ -51,7 +52,7 @@ TEST(ChooseSubset, FollowsFloyd) {
     const auto size =
         static_cast<std::int64_t>(static_cast<std::uint64_t>(count) + 1 + (random >> 20) % room);
     const Subset subset(size, count, mix64(random));
-    std::vector<std::uint32_t> positions(static_cast<std::size_t>(count), 77);
+    std::vector<std::uint32_t> positions(at(count), 77);
     choose_subset(subset, count, positions.data());
     ASSERT_EQ(positions, floyd(subset, count)) << count << " of " << size;
   }

@@ -44,17 +44,17 @@ Inclusion count_inclusions(const PickCase& c) {
   const auto sampler =
       make_sampler(owner.view(), {.fanouts = {c.fanout}, .max_seeds = kNodes, .edge_ids = true}, {}, 1, pool);
   const auto seeds = test::random_nodes(kNodes, 0, kNodes, 1);
-  const auto degree = static_cast<std::size_t>(c.degree);
+  const auto degree = at(c.degree);
   Inclusion result{std::vector<double>(degree), std::vector(degree, std::vector<double>(degree))};
   for (std::uint32_t step = 0; step < kSteps; ++step) {
     const MiniBatch batch = sampler->sample(seeds, {.seed = 9, .step = step}, 0, {});
     const Block& block = batch.blocks.front();
     for (Count dst = 0; dst < block.num_dst; ++dst) {
       for (Count a = block.indptr[dst]; a < block.indptr[dst + 1]; ++a) {
-        const auto p = static_cast<std::size_t>(block.edge_ids[a] % c.degree);
+        const auto p = at(block.edge_ids[a] % c.degree);
         result.single[p] += 1;
         for (Count b = block.indptr[dst]; b < a; ++b) {
-          const auto q = static_cast<std::size_t>(block.edge_ids[b] % c.degree);
+          const auto q = at(block.edge_ids[b] % c.degree);
           result.pair[std::min(p, q)][std::max(p, q)] += 1;
         }
       }

@@ -60,7 +60,7 @@ TEST(OwnerSplit, LosesNothing) {
     for (std::size_t i = 0; i < count; ++i) {
       const int machine = nodes[i] < 0 ? 2 : static_cast<int>(nodes[i] / 10);
       if (machine == 2) continue;
-      expected[static_cast<std::size_t>(topology().rail(3, machine))].push_back(static_cast<std::int32_t>(i));
+      expected[at(topology().rail(3, machine))].push_back(static_cast<std::int32_t>(i));
     }
     std::vector<std::int32_t> all;
     for (std::size_t rank = 0; rank < expected.size(); ++rank) {

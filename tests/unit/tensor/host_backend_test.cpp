@@ -27,7 +27,7 @@ struct Table {
     backend.write_rows(first, std::ssize(rows) / kCols, reinterpret_cast<const std::byte*>(rows.data()));
   }
   std::vector<float> read(Count first, Count count) const {
-    std::vector<float> rows(static_cast<std::size_t>(count * kCols));
+    std::vector<float> rows(at(count * kCols));
     backend.read_rows(first, count, reinterpret_cast<std::byte*>(rows.data()));
     return rows;
   }
@@ -38,7 +38,7 @@ struct Table {
 };
 
 std::vector<float> numbers(Count count) {
-  std::vector<float> values(static_cast<std::size_t>(count));
+  std::vector<float> values(at(count));
   std::iota(values.begin(), values.end(), 1.0F);
   return values;
 }

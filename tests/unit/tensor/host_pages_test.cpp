@@ -10,13 +10,14 @@
 #include <vector>
 
 #include "strata/util/error.hpp"
+#include "strata/util/types.hpp"
 
 namespace strata::tensor {
 namespace {
 
 using testing::HasSubstr;
 
-std::size_t page_bytes() { return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)); }
+std::size_t page_bytes() { return at(::sysconf(_SC_PAGESIZE)); }
 
 /// Pages of a file that ends before they do: the system cannot give the last ones.
 class ShortMapping {
@@ -38,7 +39,7 @@ class ShortMapping {
   std::size_t resident_pages() const {
     std::vector<unsigned char> resident(bytes_.size / page_bytes());
     EXPECT_EQ(::mincore(bytes_.data, bytes_.size, resident.data()), 0);
-    return static_cast<std::size_t>(std::ranges::count_if(resident, [](unsigned char r) { return r & 1; }));
+    return at(std::ranges::count_if(resident, [](unsigned char r) { return r & 1; }));
   }
 
  private:

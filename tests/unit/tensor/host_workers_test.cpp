@@ -30,9 +30,9 @@ class Gpu {
  public:
   Gpu(Count most_rows, int num_slots, Count chunk_rows)
       : table_(kRows * kRowBytes),
-        numbers_(static_cast<std::size_t>(most_rows)),
-        flags_(static_cast<std::size_t>(3 * most_rows)),
-        ring_(static_cast<std::size_t>(num_slots) * static_cast<std::size_t>(chunk_rows) * kRowBytes) {
+        numbers_(at(most_rows)),
+        flags_(at(3 * most_rows)),
+        ring_(at(num_slots) * at(chunk_rows) * kRowBytes) {
     for (std::byte& byte : table_) byte = static_cast<std::byte>(random_());
     job_ = {.chunk_rows = chunk_rows,
             .row_bytes = kRowBytes,
@@ -43,7 +43,7 @@ class Gpu {
             .filled = flags_.data() + most_rows,
             .drained = flags_.data() + 2 * most_rows,
             .slots = ring_.data(),
-            .slot_bytes = static_cast<std::size_t>(chunk_rows) * kRowBytes,
+            .slot_bytes = at(chunk_rows) * kRowBytes,
             .num_slots = num_slots};
   }
 
@@ -58,8 +58,7 @@ class Gpu {
     raise(doorbell_, DoorbellWord::of(job.ticket, rows).word);
     for (Count chunk = 0; chunk < job.num_chunks(rows); ++chunk) {
       for (Count i = first_row(job, chunk); i < end_row(job, chunk, rows); ++i) {
-        numbers_[static_cast<std::size_t>(i)] =
-            random_() % 5 == 0 ? kNoRow<Number> : static_cast<Number>(random_() % kRows);
+        numbers_[at(i)] = random_() % 5 == 0 ? kNoRow<Number> : static_cast<Number>(random_() % kRows);
       }
       raise(job.exported[chunk], job.ticket);
     }
@@ -80,7 +79,7 @@ class Gpu {
     const std::byte zeros[kRowBytes] = {};
     const std::byte* slot = job.slot_of(chunk);
     for (Count i = first_row(job, chunk); i < end_row(job, chunk, rows); ++i, slot += kRowBytes) {
-      const Number number = numbers_[static_cast<std::size_t>(i)];
+      const Number number = numbers_[at(i)];
       const std::byte* row = number == kNoRow<Number> ? zeros : table_.data() + number * kRowBytes;
       ASSERT_EQ(std::memcmp(slot, row, kRowBytes), 0) << "job " << job.ticket << ", row " << i;
     }
@@ -122,7 +121,7 @@ void run_jobs(int threads) {
     for (const Count rows : kSizes) {
       waiting.push_back({gpu.next_job(), rows});
       workers.post(waiting.back().job);
-      if (waiting.size() > static_cast<std::size_t>(round % 3)) run_all();
+      if (waiting.size() > at(round % 3)) run_all();
     }
   }
   run_all();

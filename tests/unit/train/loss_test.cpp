@@ -51,8 +51,7 @@ double naive_of_sets(const ClassLossOptions& options, const at::Tensor& logits, 
     for (Count c = 0; c < classes; ++c) {
       const double x = logits[i][c].item<double>(), s = options.label_smoothing;
       const double target = (has_class(of_seed, c) ? 1 - s : 0) + s / 2;
-      const double weight =
-          options.class_weights.empty() ? 1 : options.class_weights[static_cast<std::size_t>(c)];
+      const double weight = options.class_weights.empty() ? 1 : options.class_weights[at(c)];
       sum += weight * (target * std::log1p(std::exp(-x)) + (1 - target) * std::log1p(std::exp(x))) /
              static_cast<double>(classes);
       *correct += ((x > 0) == has_class(of_seed, c)) / static_cast<double>(classes);
@@ -64,7 +63,7 @@ double naive_of_sets(const ClassLossOptions& options, const at::Tensor& logits, 
 /// Seed by seed and class by class in f64, as the header writes it.
 double naive(const ClassLossOptions& options, const at::Tensor& logits, const at::Tensor& labels) {
   const auto weight = [&](Count c) {
-    return options.class_weights.empty() ? 1.0 : options.class_weights[static_cast<std::size_t>(c)];
+    return options.class_weights.empty() ? 1.0 : options.class_weights[at(c)];
   };
   double sum = 0;
   for (Count i = 0; i < kSeeds; ++i) {

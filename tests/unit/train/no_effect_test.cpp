@@ -14,7 +14,7 @@ using testing::IsEmpty;
 
 comm::Topology machines(int number) {
   comm::Topology topology;
-  topology.machines.resize(static_cast<std::size_t>(number));
+  topology.machines.resize(at(number));
   return topology;
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "strata/util/files.hpp"
+#include "strata/util/types.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_folder.hpp"
 
@@ -150,7 +151,7 @@ TEST_F(Lock, OnlyOneOfManyTakesADeadOnesOver) {
   for (int i = 0; i < kContenders; ++i) {
     threads.emplace_back([&, i] {
       try {
-        locks[static_cast<std::size_t>(i)] = std::make_unique<OutputLock>(folder_.path(), kQuick);
+        locks[at(i)] = std::make_unique<OutputLock>(folder_.path(), kQuick);
         ++winners;
       } catch (const InputError&) {
         ++refused;

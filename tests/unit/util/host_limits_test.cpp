@@ -14,6 +14,7 @@
 
 #include "strata/util/system.hpp"
 #include "strata/util/threads.hpp"
+#include "strata/util/types.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace strata {
@@ -315,7 +316,7 @@ TEST_F(RealGroup, LimitsWhatIsFree) {
   constexpr long kTmpfs = 0x01021994;
   ASSERT_EQ(::statfs(".", &disk), 0);
   if (disk.f_type == kTmpfs) GTEST_SKIP() << "the tests run in memory, where files are no page cache";
-  const Seen seen = look_in_group(static_cast<std::size_t>(kBytes), file);
+  const Seen seen = look_in_group(at(kBytes), file);
   fs::remove(file);
   EXPECT_LE(seen.at_first, kLimit);
   EXPECT_GE(seen.at_first, kLimit - 32 * kMib);

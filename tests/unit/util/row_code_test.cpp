@@ -16,7 +16,7 @@ using Kind = RowCode::Kind;
 std::vector<float> random_rows(Count rows, Count cols, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   std::normal_distribution<float> normal;
-  std::vector<float> values(static_cast<std::size_t>(rows * cols));
+  std::vector<float> values(at(rows * cols));
   for (float& value : values) value = normal(random);
   return values;
 }
@@ -24,7 +24,7 @@ std::vector<float> random_rows(Count rows, Count cols, std::uint64_t seed) {
 /// Encodes into poisoned bytes, with a guard behind them.
 std::vector<std::byte> encoded(const RowCode& code, const float* row) {
   constexpr std::byte kPoison{0xFB};
-  const auto bytes = static_cast<std::size_t>(code.row_bytes());
+  const auto bytes = at(code.row_bytes());
   std::vector<std::byte> coded(bytes + 8, kPoison);
   code.encode(row, coded.data());
   EXPECT_TRUE(std::all_of(coded.begin() + static_cast<std::ptrdiff_t>(bytes), coded.end(), [](std::byte b) {
@@ -35,7 +35,7 @@ std::vector<std::byte> encoded(const RowCode& code, const float* row) {
 }
 
 std::vector<float> decoded(const RowCode& code, const std::vector<std::byte>& coded) {
-  std::vector<float> row(static_cast<std::size_t>(code.cols) + 1, -77.0F);
+  std::vector<float> row(at(code.cols) + 1, -77.0F);
   code.decode(coded.data(), row.data());
   EXPECT_EQ(row.back(), -77.0F) << "wrote behind the row";
   row.pop_back();
@@ -103,7 +103,7 @@ TEST(RowCode, KeepsRowsOfZerosAndRefusesWhatOverflows) {
 
 TEST(VectorCode, KeepsFewCombinationsExactly) {
   std::mt19937_64 random(7);
-  std::vector<float> rows(static_cast<std::size_t>(3000 * 10));  // four binary columns: 16 combinations
+  std::vector<float> rows(at(3000 * 10));  // four binary columns: 16 combinations
   for (float& value : rows) value = static_cast<float>(random() % 2);
   ThreadPool pool(2);
   const RowCode code = train_vector_code(rows.data(), 3000, 10, 3, pool);
@@ -125,8 +125,8 @@ TEST(VectorCode, ComesAsNearAtEveryScale) {
     for (Count r = 0; r < num_rows; ++r) {
       const std::vector<float> again = decoded(code, encoded(code, rows.data() + r * cols));
       for (Count c = 0; c < cols; ++c) {
-        const auto value = static_cast<double>(rows[static_cast<std::size_t>(r * cols + c)]);
-        error += std::pow(static_cast<double>(again[static_cast<std::size_t>(c)]) - value, 2);
+        const auto value = static_cast<double>(rows[at(r * cols + c)]);
+        error += std::pow(static_cast<double>(again[at(c)]) - value, 2);
         all += value * value;
       }
     }
@@ -149,8 +149,7 @@ TEST(VectorCode, DependsOnItsArgumentsOnlyAndComesNear) {
   for (Count r = 0; r < num_rows; ++r) {
     const std::vector<float> again = decoded(code, encoded(code, rows.data() + r * cols));
     for (Count c = 0; c < cols; ++c) {
-      const double difference =
-          again[static_cast<std::size_t>(c)] - rows[static_cast<std::size_t>(r * cols + c)];
+      const double difference = again[at(c)] - rows[at(r * cols + c)];
       error += difference * difference;
     }
   }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "strata/util/threads.hpp"
+#include "strata/util/types.hpp"
 
 namespace strata {
 namespace {
@@ -22,12 +23,12 @@ TEST_P(ThreadPoolTest, CoversTheRangeOnceInPiecesOfTheGrain) {
   EXPECT_EQ(pool.num_threads(), GetParam());
   for (const std::int64_t count : {0, 1, 5, 64, 1000}) {
     for (const std::int64_t grain : {1, 7, 64, 5000}) {
-      std::vector<std::atomic<int>> visits(static_cast<std::size_t>(count));
+      std::vector<std::atomic<int>> visits(at(count));
       std::atomic<int> bad_pieces = 0;
       pool.parallel_for(count, grain, [&](std::int64_t begin, std::int64_t end) {
         const bool whole = end - begin == grain || (end == count && end > begin && end - begin < grain);
         if (begin % grain != 0 || !whole) ++bad_pieces;
-        for (std::int64_t i = begin; i < end; ++i) ++visits[static_cast<std::size_t>(i)];
+        for (std::int64_t i = begin; i < end; ++i) ++visits[at(i)];
       });
       EXPECT_EQ(bad_pieces, 0) << count << " by " << grain;
       for (std::size_t i = 0; i < visits.size(); ++i)
@@ -82,12 +83,12 @@ TEST_P(ThreadPoolTest, TakesTurnsAmongCallers) {
         for (int r = 0; r < kRounds; ++r) {
           std::atomic<std::int64_t> sum = 0;
           pool.parallel_for(40 + c, 3, [&](std::int64_t begin, std::int64_t end) { sum += end - begin; });
-          sums[static_cast<std::size_t>(c)] += sum;
+          sums[at(c)] += sum;
         }
       });
     }
   }
-  for (int c = 0; c < kCallers; ++c) EXPECT_EQ(sums[static_cast<std::size_t>(c)], kRounds * (40 + c));
+  for (int c = 0; c < kCallers; ++c) EXPECT_EQ(sums[at(c)], kRounds * (40 + c));
 }
 
 INSTANTIATE_TEST_SUITE_P(Threads, ThreadPoolTest, testing::Values(1, 2, 5));

@@ -45,12 +45,12 @@ std::vector<std::int64_t> numbers_of(const torch_ranks::MeetingPlace& place) {
 torch_ranks::MeetingPlace place_of(const std::vector<std::int64_t>& numbers) {
   const bool is_one = numbers.size() > kHead && numbers[0] == kIsMeetingPlace && numbers[1] > 0 &&
                       numbers[1] <= 0xFFFF && numbers[3] > 0 &&
-                      static_cast<std::size_t>(numbers[3]) <= (numbers.size() - kHead) * 8;
+                      at(numbers[3]) <= (numbers.size() - kHead) * 8;
   if (!is_one) {
     throw InputError("the unique id is none that _CAPI_get_unique_id() gave",
                      "Call it on rank 0 and send its numbers to the others (broadcast_object_list).");
   }
-  std::string host(static_cast<std::size_t>(numbers[3]), '\0');
+  std::string host(at(numbers[3]), '\0');
   std::memcpy(host.data(), numbers.data() + kHead, host.size());
   return {.host = std::move(host), .port = static_cast<std::uint16_t>(numbers[1]), .number = numbers[2]};
 }

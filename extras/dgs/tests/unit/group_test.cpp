@@ -17,7 +17,7 @@ Group make_group() { return {comm::solo_backend(), Device{}}; }
 
 std::shared_ptr<ChunkTensor> make_counting(Group& group, Count rows, Count cols) {
   auto tensor = group.create({.rows = rows, .cols = cols, .dtype = DType::i32, .capacity_per_gpu = 1000});
-  std::vector<std::int32_t> values(static_cast<std::size_t>(rows * cols));
+  std::vector<std::int32_t> values(at(rows * cols));
   std::iota(values.begin(), values.end(), 0);
   tensor->load(values.data(), group.pool());
   return tensor;

@@ -29,7 +29,7 @@ TEST(Relabeling, NumbersIdsInTheOrderOfTheirAppearance) {
 
 TEST(HotRows, ComeFromTheCacheIfTheTableHasThem) {
   const Ids keys{4, 1}, values{1, 0};
-  Ids table_keys(static_cast<std::size_t>(capacity_for(2)), -1), table_values(table_keys.size());
+  Ids table_keys(at(capacity_for(2)), -1), table_values(table_keys.size());
   const HashMapView map{.keys = table_keys.data(),
                         .values = table_values.data(),
                         .capacity = std::ssize(table_keys),

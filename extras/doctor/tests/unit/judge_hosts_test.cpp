@@ -3,6 +3,7 @@
 
 #include "healthy_ranks.hpp"
 #include "judge.hpp"
+#include "strata/util/types.hpp"
 
 namespace strata::doctor {
 namespace {
@@ -42,7 +43,7 @@ TEST(JudgeVersions, TakesTheFirstHostsSideAmongTwo) {
 
 TEST(JudgeVersions, SeesThatALibraryIsMissing) {
   auto ranks = healthy_ranks(3);
-  for (const int r : {0, 1}) ranks[static_cast<std::size_t>(r)].versions["CUDA driver"] = "CUDA driver 13.0";
+  for (const int r : {0, 1}) ranks[at(r)].versions["CUDA driver"] = "CUDA driver 13.0";
   const Findings findings = judge_versions(ranks);
   EXPECT_THAT(shortened(findings), ElementsAre("warning versions h2 different-versions"));
   EXPECT_THAT(findings.front().message, HasSubstr("no CUDA driver"));

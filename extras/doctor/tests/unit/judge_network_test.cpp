@@ -25,7 +25,7 @@ NetworkFacts even_network(int hosts) {
       if (from != to)
         facts.links.push_back(
             {.from = from, .to = to, .latency_seconds = 10e-6, .bytes_per_second = 2 * kGigabyte});
-  facts.carriers.resize(static_cast<std::size_t>(hosts), "ib0");
+  facts.carriers.resize(at(hosts), "ib0");
   return facts;
 }
 
@@ -127,7 +127,7 @@ TEST(RoundsOfPairs, HaveEveryPairOnceAndEveryHostAtMostOnceARound) {
         EXPECT_TRUE(busy.insert(a).second && busy.insert(b).second) << hosts << " hosts";
       }
     }
-    EXPECT_EQ(all.size(), static_cast<std::size_t>(hosts * (hosts - 1) / 2));
+    EXPECT_EQ(all.size(), at(hosts * (hosts - 1) / 2));
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "healthy_ranks.hpp"
 #include "storage.hpp"
+#include "strata/util/types.hpp"
 #include "support/temporary_folder.hpp"
 
 namespace strata::doctor {
@@ -20,7 +21,7 @@ constexpr std::int64_t kGibi = std::int64_t{1} << 30;
 
 std::vector<StorageFacts> same_parts(int ranks) {
   return std::vector<StorageFacts>(
-      static_cast<std::size_t>(ranks),
+      at(ranks),
       {.build_id = "b1", .digest = "d1", .part_bytes = 100 * kGibi, .bytes_per_second = 2e9, .direct = true});
 }
 

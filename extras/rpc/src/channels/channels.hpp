@@ -145,7 +145,7 @@ class Channels {
   std::string report() const;  ///< of the traffic, in one line
 
  private:
-  int on_machine(int rank) const { return machine_ranks_[static_cast<std::size_t>(rank)]; }
+  int on_machine(int rank) const { return machine_ranks_[at(rank)]; }
 
   const int rank_;
   int cores_ = 1;

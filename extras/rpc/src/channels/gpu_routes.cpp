@@ -48,7 +48,7 @@ std::vector<T> gather(const comm::Machine& machine, const std::vector<T>& own) {
 /// Bytes of memory for each of the routes to a rank.
 std::size_t bytes_to(int receiver, const GpuRoutes::Wanted& wanted) {
   const auto routes = std::ranges::count(wanted.routes, receiver, &GpuRoute::receiver);
-  return std::max(wanted.landing_bytes / static_cast<std::size_t>(routes), GpuLayout::least_bytes());
+  return std::max(wanted.landing_bytes / at(routes), GpuLayout::least_bytes());
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ Staging::Copy Staging::copy(const void* from, std::size_t bytes) {
   const auto free = std::ranges::find_if(blocks_->taken, [](const auto& taken) { return !taken; });
   *free = true;
   auto* const block = static_cast<std::byte*>(blocks_->memory.data()) +
-                      static_cast<std::size_t>(free - blocks_->taken.begin()) * blocks_->block_bytes;
+                      at(free - blocks_->taken.begin()) * blocks_->block_bytes;
   Copy copy{.staged = {.bytes = {block, bytes},
                        .memory = {block, [blocks = blocks_, free](const void*) { *free = false; }}},
             .done = cuda::Event(device_)};

@@ -141,7 +141,7 @@ class Connector {
     Greeting greeting{};
   };
 
-  const Contact& place(int rank) const { return places_[static_cast<std::size_t>(rank)]; }
+  const Contact& place(int rank) const { return places_[at(rank)]; }
 
   /// Runs what was begun until it is done; returns whether it was in time.
   bool finish(const bool& done, seconds patience) {
@@ -197,7 +197,7 @@ class Connector {
     for (const std::size_t each : order) {
       tcp::socket socket(context_);
       if (!try_address(socket, peer, addresses[each])) continue;
-      sockets_[static_cast<std::size_t>(peer)] = std::move(socket);
+      sockets_[at(peer)] = std::move(socket);
       if (!one_host) worked_ = each;
       return;
     }
@@ -231,13 +231,13 @@ class Connector {
     const auto caller = static_cast<int>(guest.greeting.rank);
     const std::string_view token(guest.greeting.token.data(), kTokenBytes);
     if (token != place(rank_).token || caller <= rank_ || caller >= static_cast<int>(places_.size()) ||
-        sockets_[static_cast<std::size_t>(caller)].is_open())
+        sockets_[at(caller)].is_open())
       return false;
     const char answer = 1;
     asio::error_code failed;
     asio::write(guest.socket, asio::buffer(&answer, 1), failed);
     if (failed) return false;
-    sockets_[static_cast<std::size_t>(caller)] = std::move(guest.socket);
+    sockets_[at(caller)] = std::move(guest.socket);
     --missing_;
     return true;
   }

@@ -158,8 +158,7 @@ class Link {
                      .msg_controllen = 0,
                      .msg_flags = 0};
     // The thread of the links meets an error again, and reports it.
-    return static_cast<std::size_t>(
-        std::max<ssize_t>(0, ::sendmsg(socket_.native_handle(), &all, MSG_DONTWAIT | MSG_NOSIGNAL)));
+    return at(std::max<ssize_t>(0, ::sendmsg(socket_.native_handle(), &all, MSG_DONTWAIT | MSG_NOSIGNAL)));
   }
 
   /// The buffers of a message without its first `written` bytes.
@@ -293,8 +292,7 @@ struct MessageLinks::State {
       std::optional<Delays> delays;
       if (settings) delays.emplace(*settings, r, self);
       links.push_back(r == self ? nullptr
-                                : std::make_unique<Link>(std::move(sockets[static_cast<std::size_t>(r)]), r,
-                                                         std::move(delays)));
+                                : std::make_unique<Link>(std::move(sockets[at(r)]), r, std::move(delays)));
     }
   }
 
@@ -326,7 +324,7 @@ struct MessageLinks::State {
 
   void send(int peer, Message message) {
     if (is_over()) return;
-    Link& link = *links[static_cast<std::size_t>(peer)];
+    Link& link = *links[at(peer)];
     link.send_from_any_thread(std::move(message), [&](Message rest, std::size_t written) {
       in_order([&link, written, sent = std::move(rest)]() mutable { link.send(std::move(sent), written); });
     });
@@ -411,9 +409,7 @@ void MessageLinks::post(std::function<void()> work) {
   if (!state_->is_over()) state_->in_order(std::move(work));
 }
 
-void MessageLinks::give_up(int peer, const std::string& reason) {
-  state_->links[static_cast<std::size_t>(peer)]->give_up(reason);
-}
+void MessageLinks::give_up(int peer, const std::string& reason) { state_->links[at(peer)]->give_up(reason); }
 
 void MessageLinks::repeat(std::chrono::milliseconds period, std::function<bool()> work) {
   state_->repeat(period, std::make_shared<std::function<bool()>>(std::move(work)));

@@ -159,7 +159,7 @@ TEST_P(DeviceTensors, DoNotOverwriteWhatIsStillToBeRead) {
       if (world().size() > 1) x.fill_(-1);
     }
     for (int i = 0; i < 30; ++i) {
-      const at::Tensor y = results[static_cast<std::size_t>(i)].wait();
+      const at::Tensor y = results[at(i)].wait();
       ASSERT_TRUE(at::all(y == 100 * round + i + 1).item<bool>()) << "round " << round << " call " << i;
     }
   }
@@ -298,8 +298,7 @@ TEST_P(DeviceTensors, OnTheHostMayBeDroppedWhileTheyAreCopiedToAGpu) {
     EXPECT_FALSE(came.is_pinned());
     copies.push_back(came.to(device(), /*non_blocking=*/true));
   }
-  for (int i = 0; i < 8; ++i)
-    EXPECT_TRUE(at::equal(copies[static_cast<std::size_t>(i)].cpu(), sent + i)) << i;
+  for (int i = 0; i < 8; ++i) EXPECT_TRUE(at::equal(copies[at(i)].cpu(), sent + i)) << i;
   agent.shutdown();
 }
 

@@ -326,7 +326,7 @@ TEST_F(AgentTest, BoundsOutstandingCalls) {
     sums.push_back(agent.async(next(), &add, i, 1));
     ASSERT_LE(agent.counts().calls, 3U);
   }
-  for (int i = 0; i < 200; ++i) EXPECT_EQ(sums[static_cast<std::size_t>(i)].wait(), i + 1);
+  for (int i = 0; i < 200; ++i) EXPECT_EQ(sums[at(i)].wait(), i + 1);
   stop();
 }
 
@@ -408,7 +408,7 @@ TEST_F(AgentTest, FinishesCallsBeforeItEnds) {
   std::vector<Future<int>> calls;
   for (int i = 0; i < 5; ++i) calls.push_back(agent.async(next(), &sleep_ms, 20 * i));
   agent.shutdown();
-  for (int i = 0; i < 5; ++i) EXPECT_EQ(calls[static_cast<std::size_t>(i)].wait(), 20 * i);
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(calls[at(i)].wait(), 20 * i);
   EXPECT_THROW(agent.sync(next(), &add, 1, 2), CommError);
 }
 

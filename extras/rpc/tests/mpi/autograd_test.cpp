@@ -84,17 +84,15 @@ at::Tensor compute(const Step& step, const at::Tensor& x, const at::Tensor& para
 }
 
 at::Tensor visit(const Step& step, const at::Tensor& x) {
-  return compute(step, x, scene().parameters[static_cast<std::size_t>(step.parameter)],
-                 [](const Step& next, const at::Tensor& y) {
-                   return agent_of_rank().sync(fmt::format("rank:{}", next.rank), &visit, next, y);
-                 });
+  return compute(step, x, scene().parameters[at(step.parameter)], [](const Step& next, const at::Tensor& y) {
+    return agent_of_rank().sync(fmt::format("rank:{}", next.rank), &visit, next, y);
+  });
 }
 
 /// The same in one process.
 at::Tensor visit_here(const Step& step, const at::Tensor& x,
                       const std::vector<std::vector<at::Tensor>>& parameters) {
-  const at::Tensor& own =
-      parameters[static_cast<std::size_t>(step.rank)][static_cast<std::size_t>(step.parameter)];
+  const at::Tensor& own = parameters[at(step.rank)][at(step.parameter)];
   return compute(step, x, own,
                  [&](const Step& next, const at::Tensor& y) { return visit_here(next, y, parameters); });
 }
@@ -130,7 +128,7 @@ at::Tensor fail_on_the_way_back(const at::Tensor& x) {
 }
 
 void add_hook(int parameter, std::function<void(const at::Tensor&)> hook) {
-  const at::Tensor& leaf = scene().parameters[static_cast<std::size_t>(parameter)];
+  const at::Tensor& leaf = scene().parameters[at(parameter)];
   scene().accumulators.push_back(torch::autograd::impl::grad_accumulator(leaf));
   scene().accumulators.back()->add_post_hook(std::make_unique<torch::autograd::utils::LambdaPostHook>(
       [leaf, hook = std::move(hook)](const auto& outputs, const auto& inputs) {
@@ -259,8 +257,8 @@ TEST_F(AutogradTest, TrainsTwoShardsToTheSameBits) {
   // Each rank trains parameter 0 of its own and parameter 1 of the next one.
   const auto forward = [](const at::Tensor& x, const at::Tensor& own) { return at::tanh(at::mm(x, own)); };
   std::vector<std::vector<at::Tensor>> here = all_parameters();
-  at::Tensor& first_here = here[static_cast<std::size_t>(world().rank())][0];
-  at::Tensor& second_here = here[static_cast<std::size_t>(next_rank())][1];
+  at::Tensor& first_here = here[at(world().rank())][0];
+  at::Tensor& second_here = here[at(next_rank())][1];
   for (int step = 0; step < 20; ++step) {
     const at::Tensor x = at::linspace(step, -1, 4 * kWidth, at::kDouble).view({4, kWidth});
     AutogradContext context(*agent_);
@@ -297,7 +295,7 @@ TEST_F(AutogradTest, RunsTheHooksOfAccumulations) {
   const Step step{.rank = next_rank(), .parameter = 0, .next = {{.rank = next_rank(), .parameter = 1}}};
   const at::Tensor x = at::linspace(-1, 1, kWidth, at::kDouble).view({1, kWidth});
   const auto parameters = all_parameters();
-  const std::vector<at::Tensor>& known = parameters[static_cast<std::size_t>(next_rank())];
+  const std::vector<at::Tensor>& known = parameters[at(next_rank())];
   const auto alone = torch::autograd::grad({visit_here(step, x, parameters).sum()}, {known[0], known[1]});
   AutogradContext context(*agent_);
   const at::Tensor y = agent_->sync(next(), &visit, step, x);
@@ -366,10 +364,10 @@ TEST_F(AutogradTest, KeepsContextsOfThreadsApart) {
         const at::Tensor x = at::full({1, kWidth}, 0.1 * t, at::kDouble).set_requires_grad(true);
         const Step step{.rank = next_rank(), .parameter = t % kParameters};
         context.backward({(agent_->sync(next(), &visit, step, x) * t).sum()});
-        const at::Tensor known = parameters_of(next_rank())[static_cast<std::size_t>(t % kParameters)];
+        const at::Tensor known = parameters_of(next_rank())[at(t % kParameters)];
         const auto expected = torch::autograd::grad({(at::tanh(at::mm(x, known)) * t).sum()}, {known});
         const auto found = agent_->sync(next(), &gradients_here, context.id());
-        EXPECT_TRUE(at::equal(found[static_cast<std::size_t>(t % kParameters)], expected[0]));
+        EXPECT_TRUE(at::equal(found[at(t % kParameters)], expected[0]));
       }
     });
   }

@@ -68,7 +68,7 @@ TEST_P(HugeMessages, ArriveWhole) {
       x[-1].fill_(9);
       EXPECT_EQ(agent.sync("worker1", &ends_of_tensor, x), (Ends{.size = kBytes, .first = 5, .last = 9}));
     }
-    std::string text(static_cast<std::size_t>(kBytes), 'a');
+    std::string text(at(kBytes), 'a');
     text.back() = 'z';
     EXPECT_EQ(agent.sync("worker1", &ends_of_text, text), (Ends{.size = kBytes, .first = 'a', .last = 'z'}));
   }

@@ -29,7 +29,7 @@ class Inbox final : public MessageLinks::Receiver {
 
   MessageLinks::BulkMemory memory_for_bulk(int, const std::string& head) override {
     if (head.starts_with("refuse")) throw std::runtime_error("no room");
-    const auto bytes = static_cast<std::size_t>(std::stoull(head.substr(head.find(' ') + 1)));
+    const auto bytes = at(std::stoull(head.substr(head.find(' ') + 1)));
     const auto memory = std::make_shared<std::string>(bytes, '\0');
     const std::span<std::byte> all(reinterpret_cast<std::byte*>(memory->data()), bytes);
     return {.bulk = {all.first(bytes / 3), all.subspan(bytes / 3)}, .memory = memory};
@@ -104,12 +104,11 @@ TEST(MessageLinks, DeliverAllInOrderBothWaysAtOnce) {
   for (int from = 0; from < world().size(); ++from) {
     if (from == world().rank()) continue;
     const auto letters = inbox.wait_for(from, kCount);
-    ASSERT_EQ(letters.size(), static_cast<std::size_t>(kCount));
+    ASSERT_EQ(letters.size(), at(kCount));
     for (int i = 0; i < kCount; ++i) {
       const std::string expected = contents(from, world().rank(), i);
-      ASSERT_EQ(letters[static_cast<std::size_t>(i)].head, fmt::format("{} {}", i, expected.size()));
-      ASSERT_EQ(letters[static_cast<std::size_t>(i)].bulk, expected)
-          << "message " << i << " from rank " << from;
+      ASSERT_EQ(letters[at(i)].head, fmt::format("{} {}", i, expected.size()));
+      ASSERT_EQ(letters[at(i)].bulk, expected) << "message " << i << " from rank " << from;
     }
   }
   senders.clear();
@@ -137,7 +136,7 @@ TEST(MessageLinks, KeepTheOrderOfEveryThreadThatSends) {
     if (from == world().rank()) continue;
     std::vector<int> next(kThreads, 0);
     for (const Inbox::Letter& letter : inbox.wait_for(from, std::size_t{kThreads} * kCount)) {
-      const auto thread = static_cast<std::size_t>(std::stoi(letter.head));
+      const auto thread = at(std::stoi(letter.head));
       const int number = std::stoi(letter.head.substr(letter.head.find(':') + 1));
       ASSERT_EQ(number, next.at(thread)++) << "of thread " << thread << " of rank " << from;
       ASSERT_EQ(letter.bulk, contents(from, world().rank(), number)) << "of rank " << from;

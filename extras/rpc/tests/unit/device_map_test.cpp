@@ -8,6 +8,7 @@
 #include <set>
 
 #include "strata/util/error.hpp"
+#include "strata/util/types.hpp"
 
 namespace strata::rpc {
 namespace {
@@ -42,12 +43,11 @@ Case random_case(std::mt19937& random) {
     const int from = below(ranks), to = below(ranks);
     const std::string peer = below(2) == 0 ? "rank:" + std::to_string(to) : "worker" + std::to_string(to);
     const DevicePair pair{.mine = below(5), .its = below(5)};
-    made.agents[static_cast<std::size_t>(from)].maps.push_back({peer, {pair}});
+    made.agents[at(from)].maps.push_back({peer, {pair}});
     auto& forward = made.its[{from, to}][pair.mine];
     auto& backward = made.mine[{from, to}][pair.its];
     made.good = made.good && forward.empty() && backward.empty() &&
-                pair.mine < made.agents[static_cast<std::size_t>(from)].num_devices &&
-                pair.its < made.agents[static_cast<std::size_t>(to)].num_devices;
+                pair.mine < made.agents[at(from)].num_devices && pair.its < made.agents[at(to)].num_devices;
     forward.insert(pair.its);
     backward.insert(pair.mine);
   }
@@ -66,7 +66,7 @@ TEST(DeviceMaps, MeanWhatAPlainReferenceSays) {
       const std::vector<DeviceMap> maps = maps_of(from, made.agents);
       for (int to = 0; to < static_cast<int>(made.agents.size()); ++to) {
         for (int device = 0; device < 6; ++device) {
-          const DeviceMap& map = maps[static_cast<std::size_t>(to)];
+          const DeviceMap& map = maps[at(to)];
           const auto& its = made.its[{from, to}][device];
           const auto& mine = made.mine[{from, to}][device];
           ASSERT_EQ(map.to_peer(device), its.empty() ? std::nullopt : std::optional(*its.begin()))

@@ -95,12 +95,12 @@ TEST(GpuRoutes, AreWhatRandomMapsNeed) {
           needed.emplace_back(caller, callee, mine[i], its[i]);
           needed.emplace_back(callee, caller, its[i], mine[i]);
         }
-        agents[static_cast<std::size_t>(caller)].maps.push_back(map);
+        agents[at(caller)].maps.push_back(map);
       }
     }
     std::ranges::sort(needed);
     needed.erase(std::unique(needed.begin(), needed.end()), needed.end());
-    std::vector<int> ranks(static_cast<std::size_t>(count));
+    std::vector<int> ranks(at(count));
     std::iota(ranks.begin(), ranks.end(), 0);
     std::vector<std::tuple<int, int, int, int>> found;
     for (const GpuRoute& route : gpu_routes_between(ranks, agents))

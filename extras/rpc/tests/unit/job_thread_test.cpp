@@ -9,6 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "strata/util/types.hpp"
+
 namespace strata::rpc {
 namespace {
 
@@ -29,7 +31,7 @@ TEST_P(JobThreads, DoTheirJobsInOrderHoweverFarApartTheyCome) {
     });
   }
   last.get_future().wait();
-  for (int i = 0; i < 1000; ++i) EXPECT_EQ(done[static_cast<std::size_t>(i)], i);
+  for (int i = 0; i < 1000; ++i) EXPECT_EQ(done[at(i)], i);
 }
 
 TEST_P(JobThreads, DropWhatWaitsWhenTheyAreStopped) {

@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "strata/util/error.hpp"
+#include "strata/util/types.hpp"
 
 namespace strata::graph {
 namespace {
@@ -46,7 +47,7 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
   if (::fstat(file.get(), &status) != 0) fail(path, "fstat", errno);
   if (!S_ISREG(status.st_mode))
     throw InputError(fmt::format("{}: not a regular file", path.string()), "Check the path.");
-  size_ = static_cast<std::size_t>(status.st_size);
+  size_ = at(status.st_size);
   if (size_ == 0) return;
   void* mapped = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.get(), 0);
   if (mapped == MAP_FAILED) fail(path, "mmap", errno);

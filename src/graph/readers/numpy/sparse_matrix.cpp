@@ -40,7 +40,7 @@ void check_pointers(const std::vector<NodeId>& pointers, const std::string& orig
 /// Computes the row of every entry.
 template <typename Id>
 std::vector<Id> expanded(const std::vector<NodeId>& pointers) {
-  std::vector<Id> rows(static_cast<std::size_t>(pointers.back()));
+  std::vector<Id> rows(at(pointers.back()));
   for (std::size_t v = 0; v + 1 < pointers.size(); ++v)
     std::fill(rows.begin() + pointers[v], rows.begin() + pointers[v + 1], static_cast<Id>(v));
   return rows;
@@ -52,7 +52,7 @@ ScratchArray<Id> expanded(const std::vector<NodeId>& pointers, ScratchStore& scr
   ScratchWriter<Id> rows(scratch);
   std::vector<Id> row;
   for (std::size_t v = 0; v + 1 < pointers.size(); ++v) {
-    row.assign(static_cast<std::size_t>(pointers[v + 1] - pointers[v]), static_cast<Id>(v));
+    row.assign(at(pointers[v + 1] - pointers[v]), static_cast<Id>(v));
     rows.append(row);
   }
   return std::move(rows).finish();
@@ -137,7 +137,7 @@ std::string format_of(const NpzFile& file, const std::filesystem::path& path) {
   if (format.kind != 'S' || !format.shape.empty())
     throw InputError(fmt::format("{}: the format has the type {}", path.string(), format.type_name()),
                      "Write it with scipy.sparse.save_npz.");
-  std::string name(reinterpret_cast<const char*>(format.data), static_cast<std::size_t>(format.item_bytes));
+  std::string name(reinterpret_cast<const char*>(format.data), at(format.item_bytes));
   return name.substr(0, name.find('\0'));
 }
 

@@ -94,7 +94,7 @@ TruncationGuard::TruncationGuard(const std::byte* data, std::size_t bytes,
 }
 
 TruncationGuard::~TruncationGuard() {
-  if (slot_ >= 0) watch.slots[static_cast<std::size_t>(slot_)].first = 0;
+  if (slot_ >= 0) watch.slots[at(slot_)].first = 0;
 }
 
 void refuse_truncated_inputs() {

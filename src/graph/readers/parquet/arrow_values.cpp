@@ -80,20 +80,20 @@ void copy_plain(const arrow::Array& array, std::vector<Out>& out) {
 /// Values of plain arrays and of arrays that are indices into a dictionary.
 template <typename Out>
 void copy(const arrow::Array& array, std::vector<Out>& out) {
-  out.reserve(static_cast<std::size_t>(array.length()));
+  out.reserve(at(array.length()));
   if (array.type_id() != Type::DICTIONARY) return copy_plain(array, out);
   const auto& indices = static_cast<const arrow::DictionaryArray&>(array);
   std::vector<Out> known;
   copy_plain(*indices.dictionary(), known);
   for (std::int64_t i = 0; i < indices.length(); ++i)
-    out.push_back(indices.IsNull(i) ? Out{} : known.at(static_cast<std::size_t>(indices.GetValueIndex(i))));
+    out.push_back(indices.IsNull(i) ? Out{} : known.at(at(indices.GetValueIndex(i))));
 }
 
 template <typename Real>
 void copy_reals(const arrow::Array& array, std::vector<Real>& out) {
   copy(array, out);
   for (std::int64_t i = 0; array.null_count() > 0 && i < array.length(); ++i)
-    if (array.IsNull(i)) out[static_cast<std::size_t>(i)] = std::numeric_limits<Real>::quiet_NaN();
+    if (array.IsNull(i)) out[at(i)] = std::numeric_limits<Real>::quiet_NaN();
 }
 
 /// The values of all lists, one after the other.

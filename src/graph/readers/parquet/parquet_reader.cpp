@@ -31,7 +31,7 @@ constexpr Count kValuesAtOnce = Count{1} << 17;
 
 /// Ids of nodes are text, or integers.
 ParquetWish wish_for_ids(const ParquetTable& table, int column) {
-  const bool words = table.columns()[static_cast<std::size_t>(column)].kind == Kind::text;
+  const bool words = table.columns()[at(column)].kind == Kind::text;
   return {.column = column, .as = words ? As::words : As::integers};
 }
 
@@ -88,7 +88,7 @@ class ParquetReader {
   }
 
   const std::string& name_of(const ParquetTable& table, int column) const {
-    return table.columns()[static_cast<std::size_t>(column)].name;
+    return table.columns()[at(column)].name;
   }
 
   /// Refuses rows of a piece that have no value.
@@ -150,7 +150,7 @@ class ParquetReader {
     EdgeWeights weights(assembly_.scratch);
     std::vector<NodeId> pairs;
     edges_->read(wishes, kValuesAtOnce, [&](const TablePiece& piece) {
-      pairs.resize(2 * static_cast<std::size_t>(piece.rows()));
+      pairs.resize(2 * at(piece.rows()));
       for (std::size_t end = 0; end < 2; ++end) take_ends(piece, end, name_of(*edges_, ends[end]), pairs);
       edges.append(pairs, piece.share_read);
       if (weighted) weights.append(checked_weights(piece));
@@ -174,8 +174,7 @@ class ParquetReader {
       if ((wish_for_ids(*edges_, column).as == As::words) == words) continue;
       throw InputError(
           fmt::format("{}: column '{}' is of type {}, but {}", edges_->origin(),
-                      printable(name_of(*edges_, column)),
-                      edges_->columns()[static_cast<std::size_t>(column)].type,
+                      printable(name_of(*edges_, column)), edges_->columns()[at(column)].type,
                       words ? fmt::format("the ids in {} are text", nodes_->origin())
                             : std::string(node_roles_.id >= 0 ? "the ids of the nodes are integers"
                                                               : "no table of nodes has such ids")),
@@ -284,7 +283,7 @@ class ParquetReader {
     nodes_->read(
         {{.column = node_roles_.split, .as = As::words}}, kValuesAtOnce, [&](const TablePiece& piece) {
           for (Count row = 0; row < piece.rows(); ++row) {
-            std::string word(piece.columns[0].words[static_cast<std::size_t>(row)]);
+            std::string word(piece.columns[0].words[at(row)]);
             std::ranges::transform(word, word.begin(), [](unsigned char c) { return std::tolower(c); });
             const auto split = known.find(word);
             if (split == known.end())

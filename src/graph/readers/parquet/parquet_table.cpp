@@ -117,7 +117,7 @@ int ParquetTable::require(const std::string& name, const std::string& option) co
 }
 
 Count ParquetTable::width(int column) const {
-  const ParquetColumn& of = columns_[static_cast<std::size_t>(column)];
+  const ParquetColumn& of = columns_[at(column)];
   if (!of.lists || rows_ == 0) return 1;
   if (of.values % rows_ != 0)
     throw InputError(fmt::format("{}: column '{}' has {} values in {} rows: its lists have different lengths",

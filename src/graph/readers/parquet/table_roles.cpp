@@ -21,7 +21,7 @@ class RolesOfTable {
     for (const ParquetColumn& column : table.columns()) names_.push_back(column.name);
   }
 
-  const ParquetColumn& column(int index) const { return table_.columns()[static_cast<std::size_t>(index)]; }
+  const ParquetColumn& column(int index) const { return table_.columns()[at(index)]; }
   const std::vector<std::string>& names() const { return names_; }
 
   /// The column that was asked for, or -1.

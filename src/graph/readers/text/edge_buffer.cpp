@@ -75,9 +75,8 @@ void EdgeBuffer::renumber(std::span<const NodeId> map, ThreadPool& pool) {
   const auto apply = [&](auto ids) {
     pool.parallel_for(std::ssize(ids), kGrain, [&](Count begin, Count end) {
       if (scratch_ != nullptr) scratch_->trim();
-      for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i)
-        ids[i] =
-            static_cast<std::remove_reference_t<decltype(ids[i])>>(map[static_cast<std::size_t>(ids[i])]);
+      for (auto i = at(begin); i < at(end); ++i)
+        ids[i] = static_cast<std::remove_reference_t<decltype(ids[i])>>(map[at(ids[i])]);
     });
   };
   if (wide_)
@@ -94,15 +93,15 @@ void EdgeBuffer::make_room(std::size_t more, double share_read) {
   constexpr double kMargin = 1.05;
   const double estimate = static_cast<double>(wanted) / share_read * kMargin;
   const std::size_t id_bytes = wide_ ? 8 : 4;
-  const auto free = static_cast<std::size_t>(std::max<std::int64_t>(0, available_host_bytes()));
+  const auto free = at(std::max<std::int64_t>(0, available_host_bytes()));
   if (wanted * id_bytes > free)
     throw OutOfMemory(fmt::format("{}: no room for its first {} edges: wanted {}, free {}", origin_,
                                   format_count(static_cast<Count>(wanted / 2)),
                                   format_bytes(static_cast<std::int64_t>(wanted * id_bytes)),
                                   format_bytes(static_cast<std::int64_t>(free))),
                       "Use a host with more memory.");
-  const std::size_t reserve = std::max(
-      wanted, static_cast<std::size_t>(std::min(estimate, static_cast<double>(free / id_bytes / 2))));
+  const std::size_t reserve =
+      std::max(wanted, at(std::min(estimate, static_cast<double>(free / id_bytes / 2))));
   if (wide_)
     wide_ids_.reserve(reserve);
   else
@@ -159,8 +158,7 @@ EdgeBuffer read_csv_edges(const std::filesystem::path& path, CsvExpectation expe
     ends = ends_of_edges({}, names, path.string());
     expected.columns = {std::min(ends.source, ends.target), std::max(ends.source, ends.target)};
     spdlog::info("{}: sources from '{}', targets from '{}'; no other columns are read", path.string(),
-                 printable(names[static_cast<std::size_t>(ends.source)]),
-                 printable(names[static_cast<std::size_t>(ends.target)]));
+                 printable(names[at(ends.source)]), printable(names[at(ends.target)]));
   }
   std::vector<NodeId> turned;
   read_csv_pieces<NodeId>(path, expected, pool, scratch, [&](const CsvPiece<NodeId>& piece) {

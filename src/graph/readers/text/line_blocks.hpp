@@ -100,8 +100,7 @@ struct Place {
 
 /// The place of a line of `block`.
 inline Place place_of(std::string_view line, Count number, const Block& block, const std::string& path) {
-  return {path, number, line.data(),
-          block.offset + static_cast<std::size_t>(line.data() - block.text.data())};
+  return {path, number, line.data(), block.offset + at(line.data() - block.text.data())};
 }
 
 /// Parses the blocks of a file with all threads and takes the results in the order of the file.
@@ -112,15 +111,14 @@ template <typename Piece>
 void parse_blocks(LineBlocks& blocks, ThreadPool& pool,
                   const std::function<void(const Block&, Piece&)>& parse,
                   const std::function<void(Piece&)>& take) {
-  std::vector<Block> batch(static_cast<std::size_t>(2 * pool.num_threads()));
+  std::vector<Block> batch(at(2 * pool.num_threads()));
   std::size_t filled = 0;
   do {
     filled = 0;
     while (filled < batch.size() && blocks.next(batch[filled])) ++filled;
     std::vector<Piece> pieces(filled);
     pool.parallel_for(static_cast<Count>(filled), 1, [&](Count begin, Count end) {
-      for (auto b = static_cast<std::size_t>(begin); b < static_cast<std::size_t>(end); ++b)
-        parse(batch[b], pieces[b]);
+      for (auto b = at(begin); b < at(end); ++b) parse(batch[b], pieces[b]);
     });
     for (Piece& piece : pieces) take(piece);
   } while (filled == batch.size());

@@ -150,7 +150,7 @@ class MetisReader : private EdgeTextReader {
 
   /// Parses the weights of a node; a blank line may follow the last one, which take_node_weights() knows.
   void parse_node_weights(FieldsOfLine& fields, const Place& place, NodesPiece& piece) const {
-    const std::size_t end = piece.node_weights.size() + static_cast<std::size_t>(node_weights_.kinds);
+    const std::size_t end = piece.node_weights.size() + at(node_weights_.kinds);
     while (piece.node_weights.size() < end) {
       const auto field = fields.next();
       if (!field) break;
@@ -173,13 +173,13 @@ class MetisReader : private EdgeTextReader {
   }
 
   void take_node_weights(NodesPiece& piece) {
-    const auto kinds = static_cast<std::size_t>(node_weights_.kinds);
-    piece.node_weights.resize(static_cast<std::size_t>(piece.nodes) * kinds);
+    const auto kinds = at(node_weights_.kinds);
+    piece.node_weights.resize(at(piece.nodes) * kinds);
     const auto missing = std::ranges::find(piece.node_weights, NodesPiece::kNone);
     if (missing != piece.node_weights.end())
-      Place{path_, piece.lines[static_cast<std::size_t>(missing - piece.node_weights.begin()) / kinds]}
-          .refuse(fmt::format("a node without its {} weights", kinds),
-                  "Write them at the beginning of each line, as the header says.");
+      Place{path_, piece.lines[at(missing - piece.node_weights.begin()) / kinds]}.refuse(
+          fmt::format("a node without its {} weights", kinds),
+          "Write them at the beginning of each line, as the header says.");
     node_weights_.values.insert(node_weights_.values.end(), piece.node_weights.begin(),
                                 piece.node_weights.end());
   }
@@ -189,7 +189,7 @@ class MetisReader : private EdgeTextReader {
     const Count allowed = header_.nodes - nodes_read_;
     for (std::size_t i = 1; i < piece.pairs.size(); i += 2)
       if (piece.pairs[i] >= allowed)
-        Place{path_, piece.lines[static_cast<std::size_t>(piece.pairs[i])]}.refuse(
+        Place{path_, piece.lines[at(piece.pairs[i])]}.refuse(
             fmt::format("a line for a further node, but the header states {}", header_.nodes),
             "Correct the header, or copy the file again.");
     piece.nodes = allowed;

@@ -22,7 +22,7 @@ NodeNumbering::Order order_of(const Map& numbers) {
   NodeNumbering::Order order;
   order.place.resize(sorted.size());
   for (std::size_t place = 0; place < sorted.size(); ++place) {
-    order.place[static_cast<std::size_t>(sorted[place].second)] = static_cast<NodeId>(place);
+    order.place[at(sorted[place].second)] = static_cast<NodeId>(place);
     order.names += text_of(sorted[place].first) + "\n";
   }
   return order;
@@ -48,7 +48,7 @@ void NodeNumbering::require_room(const ScratchStore* scratch, const std::string&
 
 std::string NodeNumbering::names() const {
   std::vector<std::int64_t> ids(ids_.size());
-  for (const auto& [id, number] : ids_) ids[static_cast<std::size_t>(number)] = id;
+  for (const auto& [id, number] : ids_) ids[at(number)] = id;
   std::string lines;
   for (const std::int64_t id : ids) lines += text_of(id) + "\n";
   for (const std::string& word : kept_) lines += word + "\n";

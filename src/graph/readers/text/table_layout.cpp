@@ -61,7 +61,7 @@ TableLayout layout_of(const Block& block, const std::string& path, const TableRu
   };
   const auto begin = [&] {
     layout.first_line = number;
-    layout.values_at = static_cast<std::size_t>(line.data() - block.text.data());
+    layout.values_at = at(line.data() - block.text.data());
   };
   bool found = false;
   while (!found && next()) {

@@ -3,7 +3,7 @@
 """How large the modules are: files, files of the fullest folder, and lines.
 
     module_sizes.py            prints a Markdown table
-    module_sizes.py --write    writes the figures into the columns "now" of docs/architecture.md
+    module_sizes.py --write    writes it into docs/architecture.md
 
 A module is src/NAME with include/strata/NAME, and partition/ with include/strata/partition; an extra is src and include of
 extras/NAME. Sources and headers of C++ and CUDA count; the fullest folder is looked for below src.
@@ -52,21 +52,9 @@ def table():
     return "\n".join(["| module | files | in the fullest folder | lines |", "|---|---|---|---|", *rows])
 
 
-def filled(row, measured):
-    """A row "| module | files then | now | fullest then | now | lines then | now |" with today's figures."""
-    cells = [cell.strip() for cell in row.strip().strip("|").split("|")]
-    size = measured.get(cells[0])
-    if size is None or len(cells) != 7:
-        return row
-    cells[2], cells[4], cells[6] = str(size.files), str(size.fullest), f"{size.lines:,}"
-    return "| " + " | ".join(cells) + " |"
-
-
 def write():
     before, rest = PAGE.read_text().split(BEGIN)
-    old, after = rest.split(END)
-    measured = sizes()
-    PAGE.write_text(before + BEGIN + "\n".join(filled(row, measured) for row in old.split("\n")) + END + after)
+    PAGE.write_text(f"{before}{BEGIN}\n{table()}\n{END}{rest.split(END)[1]}")
 
 
 def main():

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "strata/cuda/buffer.hpp"
-#include "strata/cuda/kernels.cuh"
+#include "strata/cuda/check.cuh"
 #include "strata/cuda/stream.hpp"
 #include "strata/util/error.hpp"
 

@@ -2,7 +2,7 @@
 // This is the library strata/_operators.so, loaded by strata.nn: layers as operators of torch.ops.strata.
 #include <torch/library.h>
 
-#include "strata/nn/edge_ops.hpp"
+#include "strata/nn/joined_layer.hpp"
 
 namespace strata::python {
 namespace {

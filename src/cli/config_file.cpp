@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "strata/cli/config_file.hpp"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <toml++/toml.h>
@@ -10,7 +12,6 @@
 #include <system_error>
 
 #include "hints.hpp"
-#include "strata/cli/options.hpp"
 #include "strata/util/text.hpp"
 
 namespace strata::cli {

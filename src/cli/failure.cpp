@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "strata/cli/failure.hpp"
+
 #include <fmt/format.h>
 
 #include <chrono>
@@ -7,7 +9,6 @@
 #include <string_view>
 #include <thread>
 
-#include "strata/cli/program.hpp"
 #include "strata/util/log.hpp"
 
 namespace strata::cli {

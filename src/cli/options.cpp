@@ -13,6 +13,7 @@
 #include "help_text.hpp"
 #include "hints.hpp"
 #include "named_options.hpp"
+#include "strata/cli/config_file.hpp"
 #include "strata/train/config.hpp"
 #include "strata/train/trainer.hpp"
 #include "strata/util/error.hpp"

@@ -12,6 +12,7 @@
 #include "agree.hpp"
 #include "process_settings.hpp"
 #include "runs.hpp"
+#include "strata/cli/failure.hpp"
 #include "strata/cli/options.hpp"
 #include "strata/comm/communicator.hpp"
 #include "strata/comm/launcher.hpp"

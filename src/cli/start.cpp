@@ -14,7 +14,7 @@
 #include <cstring>
 #include <string>
 
-#include "strata/train/trainer.hpp"
+#include "strata/train/stop_signals.hpp"
 
 namespace {
 

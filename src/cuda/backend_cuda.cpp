@@ -7,9 +7,9 @@
 
 #include "backend.hpp"
 #include "strata/cuda/buffer.hpp"
+#include "strata/cuda/check.cuh"
 #include "strata/cuda/device.hpp"
 #include "strata/cuda/ipc.hpp"
-#include "strata/cuda/kernels.cuh"
 
 namespace strata::cuda::backend {
 

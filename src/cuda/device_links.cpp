@@ -10,8 +10,8 @@
 
 #include "nvml_paths.hpp"
 #include "strata/cuda/buffer.hpp"
+#include "strata/cuda/check.cuh"
 #include "strata/cuda/device.hpp"
-#include "strata/cuda/kernels.cuh"
 #include "strata/cuda/stream.hpp"
 #endif
 

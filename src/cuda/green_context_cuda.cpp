@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "green_context.hpp"
+#include "strata/cuda/check.cuh"
 #include "strata/cuda/device.hpp"
-#include "strata/cuda/kernels.cuh"
 
 namespace strata::cuda {
 namespace {

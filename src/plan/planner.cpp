@@ -134,7 +134,7 @@ class Cumulated {
  public:
   void push(double value) { sums_.push_back(sums_.back() + value); }
   double at(double x) const {
-    const auto i = std::min(at(x), sums_.size() - 1);
+    const auto i = std::min(static_cast<std::size_t>(x), sums_.size() - 1);
     if (i + 1 == sums_.size()) return sums_[i];
     return sums_[i] + (x - static_cast<double>(i)) * (sums_[i + 1] - sums_[i]);
   }

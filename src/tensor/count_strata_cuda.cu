@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "row_access_cuda.cuh"
+#include "strata/cuda/check.cuh"
 #include "strata/cuda/device.hpp"
-#include "strata/cuda/kernels.cuh"
 #include "strata/cuda/stream.hpp"
 
 namespace strata::tensor {

@@ -4,8 +4,8 @@
 #include "decode_rows_cuda.cuh"
 #include "gather.hpp"
 #include "row_access_cuda.cuh"
+#include "strata/cuda/check.cuh"
 #include "strata/cuda/device.hpp"
-#include "strata/cuda/kernels.cuh"
 #include "strata/cuda/stream.hpp"
 
 namespace strata::tensor {

@@ -5,8 +5,8 @@
 #include "gather.hpp"
 #include "row_access_cuda.cuh"
 #include "row_codecs_cuda.cuh"
+#include "strata/cuda/check.cuh"
 #include "strata/cuda/device.hpp"
-#include "strata/cuda/kernels.cuh"
 #include "strata/cuda/stream.hpp"
 
 namespace strata::tensor {

@@ -88,7 +88,9 @@ std::string key_of(int rank) { return fmt::format("arrival/{}", rank); }
 class Gathering {
  public:
   Gathering(c10d::Store& store, const Environment& environment)
-      : store_(store), environment_(environment), arrivals_(at(environment.world_size)) {}
+      : store_(store),
+        environment_(environment),
+        arrivals_(static_cast<std::size_t>(environment.world_size)) {}
 
   void announce() {
     const int rank = environment_.rank;
@@ -134,7 +136,7 @@ class Gathering {
   }
 
  private:
-  const std::optional<Arrival>& at(int rank) const { return arrivals_[at(rank)]; }
+  const std::optional<Arrival>& at(int rank) const { return arrivals_[static_cast<std::size_t>(rank)]; }
 
   static constexpr const char* kCount = "arrivals";  // how many ranks have come
 
@@ -163,7 +165,7 @@ class Gathering {
                                    other.host, other.world_size, environment_.rank, environment_.world_size),
                        "Start all ranks with the same WORLD_SIZE.");
     }
-    arrivals_[at(rank)] = other;
+    arrivals_[static_cast<std::size_t>(rank)] = other;
   }
 
   c10d::Store& store_;

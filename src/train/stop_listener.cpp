@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "strata/train/stop_signals.hpp"
 #include "strata/train/trainer.hpp"
 
 namespace strata::train {

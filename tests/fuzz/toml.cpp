@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A configuration file of strata-train.
 #include "fuzz_target.hpp"
-#include "strata/cli/options.hpp"
+#include "strata/cli/config_file.hpp"
 
 using namespace strata;
 using namespace strata::fuzz;

@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "strata/cli/options.hpp"
-#include "strata/cli/program.hpp"
+#include "strata/cli/config_file.hpp"
+#include "strata/cli/failure.hpp"
 #include "strata/comm/launcher.hpp"
 #include "strata/doctor/doctor.hpp"
 #include "strata/doctor/last_resort.hpp"

@@ -4,32 +4,13 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <source_location>
-#include <string>
 
-#include "strata/util/error.hpp"
+#include "strata/cuda/check.cuh"
 #include "strata/util/types.hpp"
 
-/// Checks of CUDA calls and launches; only for .cu files.
+/// What kernels of several modules share: launch shapes, loops over items, searches and sums. Only for .cu
+/// files.
 namespace strata::cuda {
-
-[[noreturn]] inline void fail(cudaError_t code, const char* call, std::source_location where) {
-  throw CudaError(std::string(call) + ": " + cudaGetErrorName(code) + ": " + cudaGetErrorString(code), {},
-                  where);
-}
-
-inline void check(cudaError_t code, const char* call,
-                  std::source_location where = std::source_location::current()) {
-  if (code != cudaSuccess) fail(code, call, where);
-}
-
-/// Throws if the kernel launch before it failed.
-inline void check_launch(const char* kernel, std::source_location where = std::source_location::current()) {
-  check(cudaGetLastError(), kernel, where);
-}
-
-// What kernels of several modules share: launch shapes, loops over items, searches and sums. Only for .cu
-// files.
 
 inline constexpr int kThreads = 256;
 inline constexpr int kWarp = 32;

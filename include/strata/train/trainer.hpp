@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <signal.h>
-
 #include <atomic>
 #include <functional>
-#include <initializer_list>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -72,15 +69,6 @@ class StopListener {
   std::function<void(int)> act_;
   std::thread thread_;
 };
-
-/// The signals that ask a run to stop. Needs only libc, because the starter of the training program blocks
-/// these signals until a StopListener takes them.
-inline sigset_t stop_signals() {
-  sigset_t set;
-  sigemptyset(&set);
-  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaddset(&set, signal);
-  return set;
-}
 
 class Task;
 

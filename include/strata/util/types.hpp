@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace strata {
 
@@ -13,6 +14,9 @@ using Count = std::int64_t;   ///< counts and offsets are 64-bit everywhere
 
 /// Converts an index or a count to the type that containers take: `degrees[at(node)]`.
 constexpr std::size_t at(Count index) { return static_cast<std::size_t>(index); }
+template <typename Enum>
+requires std::is_enum_v<Enum>
+constexpr std::size_t at(Enum value) { return static_cast<std::size_t>(value); }
 
 /// Element types of tensors and files.
 enum class DType : std::uint8_t { f32, f16, bf16, f64, i8, u8, i32, i64 };

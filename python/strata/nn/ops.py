@@ -28,7 +28,7 @@ _kernels: Any = _core
 
 @functools.cache
 def joined_layer() -> Callable[..., Tensor] | None:
-    """A SAGE layer as one node of autograd, in C++ (nn/edge_ops.hpp):
+    """A SAGE layer as one node of autograd, in C++ (nn/joined_layer.hpp):
 
         joined_layer(x, neighbors, root, bias, indptr, indices, out_indptr, out_indices, mean, relu) -> [D, out]
 

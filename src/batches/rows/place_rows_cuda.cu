@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "rows/place_rows.hpp"
+#include "strata/cuda/check.cuh"
 #include "strata/cuda/device.hpp"
-#include "strata/cuda/kernels.cuh"
 #include "strata/cuda/stream.hpp"
 
 namespace strata::batches {

@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "fused/gat_rows.cuh"
-#include "strata/cuda/kernels.cuh"
+#include "strata/cuda/check.cuh"
 
 namespace strata::nn {
 namespace {

@@ -5,7 +5,7 @@
 #include "fused/sage_kernels.hpp"
 #include "kernels/dropout.cuh"
 #include "kernels/warp_columns.cuh"
-#include "strata/cuda/kernels.cuh"
+#include "strata/cuda/check.cuh"
 
 namespace strata::nn {
 namespace {

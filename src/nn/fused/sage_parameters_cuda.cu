@@ -3,7 +3,7 @@
 
 #include "fused/sage_kernels.hpp"
 #include "kernels/piece_sums.cuh"
-#include "strata/cuda/kernels.cuh"
+#include "strata/cuda/check.cuh"
 
 namespace strata::nn {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "kernels/dropout.cuh"
 #include "kernels/lanes.cuh"
-#include "strata/cuda/kernels.cuh"
+#include "strata/cuda/check.cuh"
 
 namespace strata::nn {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/edge_kernels.hpp"
 #include "kernels/lanes.cuh"
-#include "strata/cuda/kernels.cuh"
+#include "strata/cuda/check.cuh"
 
 namespace strata::nn {
 namespace {

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "optimizer/update.hpp"
-#include "strata/cuda/kernels.cuh"
+#include "strata/cuda/check.cuh"
 
 namespace strata::nn {
 namespace {

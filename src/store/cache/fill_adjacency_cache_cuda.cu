@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "cache/fill_adjacency_cache.hpp"
+#include "strata/cuda/check.cuh"
 #include "strata/cuda/device.hpp"
-#include "strata/cuda/kernels.cuh"
 #include "strata/cuda/stream.hpp"
 
 namespace strata::store {

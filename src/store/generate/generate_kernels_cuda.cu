@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "generate/generate_kernels.hpp"
-#include "strata/cuda/kernels.cuh"
+#include "strata/cuda/check.cuh"
 #include "strata/cuda/stream.hpp"
 
 namespace strata::store {

@@ -6,7 +6,7 @@
 #include "host_path/host_kernels_cuda.hpp"
 #include "row_access_cuda.cuh"
 #include "row_codecs_cuda.cuh"
-#include "strata/cuda/kernels.cuh"
+#include "strata/cuda/check.cuh"
 #include "strata/cuda/stream.hpp"
 
 namespace strata::tensor {

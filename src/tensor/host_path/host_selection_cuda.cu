@@ -7,8 +7,8 @@
 #include "host_path/host_selection.hpp"
 #include "row_access_cuda.cuh"
 #include "strata/cuda/buffer.hpp"
+#include "strata/cuda/check.cuh"
 #include "strata/cuda/device.hpp"
-#include "strata/cuda/kernels.cuh"
 #include "strata/cuda/stream.hpp"
 
 namespace strata::tensor {

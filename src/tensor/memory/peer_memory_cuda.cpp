@@ -5,9 +5,9 @@
 #include <cstring>
 
 #include "memory/peer_memory.hpp"
+#include "strata/cuda/check.cuh"
 #include "strata/cuda/device.hpp"
 #include "strata/cuda/ipc.hpp"
-#include "strata/cuda/kernels.cuh"
 #include "strata/util/text.hpp"
 
 namespace strata::tensor {

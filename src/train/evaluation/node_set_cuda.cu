@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "evaluation/node_set.hpp"
-#include "strata/cuda/kernels.cuh"
+#include "strata/cuda/check.cuh"
 
 namespace strata::train {
 namespace {

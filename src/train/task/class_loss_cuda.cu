@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/cuda/kernels.cuh"
+#include "strata/cuda/check.cuh"
 #include "strata/util/label_sets.hpp"
 #include "task/class_loss_kernels.hpp"
 

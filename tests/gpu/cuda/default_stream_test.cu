@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "strata/cuda/buffer.hpp"
+#include "strata/cuda/check.cuh"
 #include "strata/cuda/device.hpp"
-#include "strata/cuda/kernels.cuh"
 #include "strata/cuda/stream.hpp"
 
 /// The default stream of a device that is not current, as libtorch hands it out.

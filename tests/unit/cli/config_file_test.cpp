@@ -7,7 +7,7 @@
 #include <iterator>
 #include <random>
 
-#include "strata/cli/options.hpp"
+#include "strata/cli/config_file.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_folder.hpp"
 

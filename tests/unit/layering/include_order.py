@@ -24,7 +24,7 @@ LEVEL_OF = {module: level for level, modules in enumerate([*LEVELS, EXTRAS]) for
 PARTITION_MAY = {"util", "graph"}
 # Only this room of it, which builds without CUDA leave out, includes CUDA, and headers that need no linking.
 PARTITION_CUDA_ROOM = Path("partition/cuda")
-PARTITION_CUDA_MAY = {"strata/cuda/kernels.cuh"}
+PARTITION_CUDA_MAY = {"strata/cuda/check.cuh", "strata/cuda/kernels.cuh"}
 # Plans are values, for which neither ranks nor devices are needed.
 PLAN_MAY = {"util", "graph"}
 PLAN_MAY_OF_TENSOR = {"strata/tensor/path_rates.hpp", "strata/tensor/placement.hpp"}

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "strata/nn/edge_ops.hpp"
+#include "strata/nn/joined_layer.hpp"
 #include "support/blocks.hpp"
 
 namespace strata::nn {

@@ -3,7 +3,7 @@
 #include <exception>
 #include <optional>
 
-#include "strata/cli/options.hpp"
+#include "strata/cli/program.hpp"
 #include "strata/comm/communicator.hpp"
 
 namespace strata::cli {

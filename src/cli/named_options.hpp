@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "strata/cli/options.hpp"
+#include "strata/cli/program.hpp"
 #include "strata/util/options.hpp"
 
 namespace strata::cli {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/cli/options.hpp"
+#include "strata/util/options.hpp"
 
 #include <fmt/format.h>
 
@@ -14,11 +14,11 @@
 #include "hints.hpp"
 #include "named_options.hpp"
 #include "strata/cli/config_file.hpp"
+#include "strata/cli/program.hpp"
 #include "strata/train/config.hpp"
 #include "strata/train/trainer.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
-#include "strata/util/options.hpp"
 #include "strata/util/system.hpp"
 #include "strata/util/text.hpp"
 

@@ -13,7 +13,6 @@
 #include "process_settings.hpp"
 #include "runs.hpp"
 #include "strata/cli/failure.hpp"
-#include "strata/cli/options.hpp"
 #include "strata/comm/communicator.hpp"
 #include "strata/comm/launcher.hpp"
 #include "strata/comm/watchdog.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include "strata/cli/options.hpp"
+#include "strata/cli/program.hpp"
 #include "strata/comm/communicator.hpp"
 #include "strata/train/trainer.hpp"
 

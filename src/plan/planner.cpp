@@ -133,7 +133,7 @@ std::vector<Group> groups_of(std::span<const TensorDemand> demands) {
 class Cumulated {
  public:
   void push(double value) { sums_.push_back(sums_.back() + value); }
-  double at(double x) const {
+  double up_to(double x) const {
     const auto i = std::min(static_cast<std::size_t>(x), sums_.size() - 1);
     if (i + 1 == sums_.size()) return sums_[i];
     return sums_[i] + (x - static_cast<double>(i)) * (sums_[i + 1] - sums_[i]);
@@ -145,7 +145,7 @@ class Cumulated {
     const auto i = at(above - sums_.begin()) - 1;
     return static_cast<double>(i) + (sum - sums_[i]) / (sums_[i + 1] - sums_[i]);
   }
-  double between(double first, double end) const { return at(end) - at(first); }
+  double between(double first, double end) const { return up_to(end) - up_to(first); }
   double total() const { return sums_.back(); }
 
  private:
@@ -258,7 +258,7 @@ class Search {
     const auto num_groups = static_cast<double>(groups_.size());
     Cut cut{{{host, num_groups}, {storage, num_groups}}};
     fill(cut, replicated, budget * share);
-    const double on_gpus = sums_[replicated].bytes.at(cut.end[replicated]);
+    const double on_gpus = sums_[replicated].bytes.up_to(cut.end[replicated]);
     fill(cut, striped, std::max(0.0, budget - on_gpus - stripe_slack_) * num_gpus_);
     const Cumulated& below = sums_[storage].bytes;
     const double excess = host_bytes_of(cut) - host_bytes_ * (1 - kEqual);
@@ -272,7 +272,7 @@ class Search {
     const double first = cut.first(s);
     const Cumulated& sums = sums_[s].bytes;
     cut.end[s] =
-        bytes > 0 && sums.total() > 0 ? std::max(first, sums.inverse(sums.at(first) + bytes)) : first;
+        bytes > 0 && sums.total() > 0 ? std::max(first, sums.inverse(sums.up_to(first) + bytes)) : first;
   }
 
   PathSeconds seconds_of_cut(const Cut& cut, const PathSeconds& base) const {

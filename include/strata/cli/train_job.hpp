@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "strata/cli/options.hpp"
+#include "strata/cli/program.hpp"
 #include "strata/comm/backend.hpp"
 #include "strata/train/trainer.hpp"
 #include "strata/util/log.hpp"

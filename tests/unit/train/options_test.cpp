@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "strata/cli/options.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "strata/cli/program.hpp"
 #include "strata/util/files.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_folder.hpp"

@@ -24,7 +24,8 @@ template <typename In>
 struct GatInput {
   Count num_dst = 0, heads = 1, cols = 0;
   const In* in = nullptr;
-  Count in_pitch = 0;  ///< elements
+  Count in_pitch = 0;    ///< elements
+  NodeId first_row = 0;  ///< of `in`; see GatChunk::load()
   InEdges edges;
   const NodeId* own_ids = nullptr;  ///< [num_dst] indices of the own rows, -1: zeros; null: 0, 1, ...
   const float* queries = nullptr;   ///< [2, heads, cols], first of src, then of dst nodes

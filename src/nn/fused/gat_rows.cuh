@@ -110,8 +110,10 @@ struct GatChunk {
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
       const Count from = __shfl_sync(~0u, index, i);
+      // The subtraction of 0 keeps ptxas from predicating the loads, which makes a step of GAT 6 % longer.
       if (from >= 0)
-        rows[i] = GatColumns<Width, kVectors>::load(over.in + from * over.in_pitch, 0, over.cols);
+        rows[i] = GatColumns<Width, kVectors>::load(over.in + (from - over.first_row) * over.in_pitch, 0,
+                                                    over.cols);
       else
         rows[i] = GatColumns<Width, kVectors>::zeros();
     }

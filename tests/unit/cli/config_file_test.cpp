@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "strata/cli/config_file.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,7 +9,6 @@
 #include <iterator>
 #include <random>
 
-#include "strata/cli/config_file.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_folder.hpp"
 

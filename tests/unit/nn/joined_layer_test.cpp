@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "strata/nn/joined_layer.hpp"
+
 #include <ATen/ops/cat.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include "strata/nn/joined_layer.hpp"
 #include "support/blocks.hpp"
 
 namespace strata::nn {

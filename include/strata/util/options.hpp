@@ -313,12 +313,14 @@ class OptionTable {
         variable = Type::from_text(what, text);
     };
     option.read_text = read_text;
-    option.read_file = [&variable, read_text](std::string_view what, const FileValue& value) {
-      if constexpr (requires { Type::from_file(what, value); })
+    if constexpr (requires { Type::from_file("", FileValue{}); })
+      option.read_file = [&variable](std::string_view what, const FileValue& value) {
         variable = Type::from_file(what, value);
-      else
+      };
+    else
+      option.read_file = [read_text](std::string_view what, const FileValue& value) {
         read_text(what, Text::from_file(what, value));
-    };
+      };
     option.literal = [&variable] {
       if constexpr (requires { Type::literal(variable); })
         return Type::literal(variable);

@@ -12,7 +12,7 @@ find_package(XXHASH REQUIRED)
 find_package(Zstd REQUIRED)
 
 if(STRATA_TRAINING)
-  find_package(MPI REQUIRED COMPONENTS C)
+  find_package(MPI COMPONENTS C)
   find_package(OpenMP REQUIRED COMPONENTS CXX)   # libtorch's loops are OpenMP's; without it they would run on one thread
   find_package(LibTorch REQUIRED)
   if(STRATA_EXTRAS)  # rpc

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Programs, libraries, headers and the CMake package.
 #
-# Components: programs (strata-partition, strata-plan, strata-train, those of extras), development (static libraries, headers, find_package(Strata)),
+# Components: programs (strata-partition, strata-plan, strata-train, those of extras, and the libraries they share), development (headers, find_package(Strata)),
 # and tests, which is installed only when asked for by name (the tests and benchmarks, to run them on another machine).
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -68,9 +68,9 @@ strata_install_executables(tests bin/tests ../../lib ${test_programs} ${benchmar
 add_custom_target(programs DEPENDS ${STRATA_PROGRAMS})
 add_custom_target(unit_tests DEPENDS ${unit_programs})
 
-get_property(STRATA_MODULES GLOBAL PROPERTY STRATA_MODULES)
+get_property(exported GLOBAL PROPERTY STRATA_EXPORTED)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Strata)
-install(TARGETS ${STRATA_MODULES} EXPORT StrataTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
+install(TARGETS ${exported} EXPORT StrataTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
 install(EXPORT StrataTargets NAMESPACE strata:: DESTINATION ${package_dir} COMPONENT development)
 install(DIRECTORY include/strata DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
 foreach(extra IN LISTS STRATA_EXTRA_FOLDERS)

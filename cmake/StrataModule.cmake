@@ -7,35 +7,83 @@ foreach(folder IN LISTS header_folders)
   file(CREATE_LINK ${folder} ${PROJECT_BINARY_DIR}/include/${module}/strata/${module} SYMBOLIC)
 endforeach()
 
-# strata_add_module(NAME [SOURCES ...] [CUDA ...] [HEADERS FOLDER] [SEES ...] [PUBLIC ...] [PRIVATE ...])
+# strata_add_module(NAME [LIBRARY strata|strata_torch] [SOURCES ...] [CUDA ...] [HEADERS FOLDER] [SEES ...] [PUBLIC ...] [PRIVATE ...])
 #
-# One static library strata_NAME with the alias strata::NAME. SOURCES are compiled always, CUDA sources in CUDA builds only;
-# there the macro STRATA_WITH_CUDA is 1, elsewhere 0. Its public headers are those of include/strata/NAME, or of
-# include/strata/FOLDER, in the engine or in an extra. A module sees the public headers of those modules only that it links, and of
-# those that SEES names: there it reads values that need no linking. Its private headers are included by their path from
-# its own folder.
+# Compiles the objects of strata_NAME, which LIBRARY takes (strata_add_library); without one they make a static library. Others
+# link them as strata::NAME. SOURCES are compiled always, CUDA sources in CUDA builds only; there the macro STRATA_WITH_CUDA is 1,
+# elsewhere 0. Its public headers are those of include/strata/NAME, or of include/strata/FOLDER, in the engine or in an extra. A module
+# sees the public headers of those modules only that it links, and of those that SEES names: there it reads values that need no
+# linking. Its private headers are included by their path from its own folder.
 function(strata_add_module name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "HEADERS" "SOURCES;CUDA;SEES;PUBLIC;PRIVATE")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "HEADERS;LIBRARY" "SOURCES;CUDA;SEES;PUBLIC;PRIVATE")
   if(NOT arg_HEADERS)
     set(arg_HEADERS ${name})
   endif()
-  set(include_root ${PROJECT_BINARY_DIR}/include/${arg_HEADERS})
   set(target strata_${name})
-  add_library(${target} STATIC ${arg_SOURCES})
-  add_library(strata::${name} ALIAS ${target})
-  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name})
-  target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${include_root}> $<INSTALL_INTERFACE:include>
-                             PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
-  foreach(seen IN LISTS arg_SEES)
-    target_include_directories(${target} PUBLIC $<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include/${seen}>)
+  set(users ${target}_users)
+  if(arg_LIBRARY)
+    add_library(${target} OBJECT ${arg_SOURCES})
+    set(linked ${arg_LIBRARY})
+    set_property(GLOBAL APPEND PROPERTY STRATA_MODULES_OF_${arg_LIBRARY} ${name})
+  else()
+    add_library(${target} STATIC ${arg_SOURCES})
+    set(linked ${target} $<LINK_ONLY:${arg_PRIVATE}>)
+    set_property(GLOBAL APPEND PROPERTY STRATA_EXPORTED ${target})
+  endif()
+  add_library(${users} INTERFACE)
+  add_library(strata::${name} ALIAS ${users})
+  set_target_properties(${users} PROPERTIES EXPORT_NAME ${name})
+  set_property(GLOBAL APPEND PROPERTY STRATA_EXPORTED ${users})
+  set(include_roots ${arg_HEADERS} ${arg_SEES})
+  list(TRANSFORM include_roots PREPEND ${PROJECT_BINARY_DIR}/include/)
+  target_include_directories(${users} INTERFACE "$<BUILD_INTERFACE:${include_roots}>" $<INSTALL_INTERFACE:include>)
+  target_compile_definitions(${users} INTERFACE STRATA_WITH_CUDA=$<BOOL:${STRATA_CUDA}>)
+  target_link_libraries(${users} INTERFACE ${linked} ${arg_PUBLIC})
+
+  target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  target_link_libraries(${target} PRIVATE $<COMPILE_ONLY:${users}>)
+  foreach(dependency IN LISTS arg_PUBLIC arg_PRIVATE)
+    target_link_libraries(${target} PRIVATE $<COMPILE_ONLY:${dependency}>)
+    if(NOT dependency MATCHES "^strata::")
+      set_property(GLOBAL APPEND PROPERTY STRATA_OUTSIDE_OF_${name} ${dependency})
+    endif()
   endforeach()
-  target_link_libraries(${target} PUBLIC ${arg_PUBLIC} PRIVATE ${arg_PRIVATE})
   if(STRATA_CUDA AND arg_CUDA)
     target_sources(${target} PRIVATE ${arg_CUDA})
     set_source_files_properties(${arg_CUDA} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
     set_target_properties(${target} PROPERTIES CUDA_SEPARABLE_COMPILATION OFF)
   endif()
-  set_property(GLOBAL APPEND PROPERTY STRATA_MODULES ${target})
+endfunction()
+
+# strata_take_modules(TARGET NAMES...): the objects of the modules become part of TARGET, which links what they need from outside.
+function(strata_take_modules target)
+  foreach(name IN LISTS ARGN)
+    get_property(outside GLOBAL PROPERTY STRATA_OUTSIDE_OF_${name})
+    target_sources(${target} PRIVATE $<TARGET_OBJECTS:strata_${name}>)
+    target_link_libraries(${target} PRIVATE ${outside})
+  endforeach()
+endfunction()
+
+# strata_add_library(NAME [LINKS...]): the shared library of all modules that name it as theirs.
+function(strata_add_library name)
+  get_property(modules GLOBAL PROPERTY STRATA_MODULES_OF_${name})
+  add_library(${name} SHARED)
+  strata_take_modules(${name} ${modules})
+  target_link_libraries(${name} PRIVATE ${ARGN})
+  set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib
+    BUILD_RPATH "$ORIGIN;${LIBTORCH_RPATH}"
+    INSTALL_RPATH "$ORIGIN;$ORIGIN/../../torch/lib;$ORIGIN/../../nvidia/cu13/lib;$ORIGIN/../../nvidia/nccl/lib;${LIBTORCH_RPATH}")
+  # Calls within the library stay there, as in a static one. Old-style run paths also hold for the libraries of libraries.
+  # What starts without CUDA has a CUDA runtime of its own, which nobody else sees: runtimes share devices, streams and memory.
+  target_link_options(${name} PRIVATE LINKER:-Bsymbolic-functions LINKER:--disable-new-dtags LINKER:--exclude-libs,libcudart_static.a)
+  strata_install_library(${name} EXPORT StrataTargets)
+endfunction()
+
+# strata_install_library(TARGET [EXPORT NAME]): for programs, for those who build with Strata, and in the Python package.
+function(strata_install_library target)
+  install(TARGETS ${target} LIBRARY DESTINATION lib COMPONENT programs)
+  install(TARGETS ${target} ${ARGN} LIBRARY DESTINATION lib COMPONENT development)
+  install(TARGETS ${target} LIBRARY DESTINATION strata/lib COMPONENT python EXCLUDE_FROM_ALL)
 endfunction()
 
 # strata_add_program(NAME SOURCES ... LINKS ...): an executable that finds libtorch and its CUDA libraries in the build tree, and

@@ -16,6 +16,7 @@
 #include "strata/comm/communicator.hpp"
 #include "strata/comm/launcher.hpp"
 #include "strata/comm/watchdog.hpp"
+#include "strata/torch_ranks/torch_ranks.hpp"
 #include "strata/train/config.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/log.hpp"
@@ -50,7 +51,7 @@ int run_program(int argc, char** argv, const Program& program) try {
     if (comm::rank_of_launcher() == 0) fmt::print("{}", words.command->text());
     return 0;
   }
-  comm::World world(&argc, &argv);
+  comm::World world(torch_ranks::backend_of_launcher(&argc, &argv));
   const comm::OrderlyEnd orderly_end(world.communicator());
   stop.until_loaded([&](int signal) { leave_while_loading(program.name, world, signal); });
   graph::Source graph;

@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <mpi.h>
-
-#include "strata/comm/launcher.hpp"
-#ifdef OPEN_MPI
-#include <mpi-ext.h>
-#endif
-
 #include <fstream>
 #include <set>
 #include <string_view>
 #include <utility>
+
+#include "backends/mpi_plugin.hpp"
+#include "strata/comm/launcher.hpp"
 
 namespace strata::comm {
 namespace {
@@ -40,11 +36,8 @@ std::vector<std::string> loaded_components() {
 }  // namespace
 
 TransportFacts transport_facts() {
-  TransportFacts facts{.components = loaded_components()};
-#if defined(MPIX_CUDA_AWARE_SUPPORT)
-  facts.cuda_aware = MPIX_Query_cuda_support() == 1;
-#endif
-  return facts;
+  const MpiPlugin* mpi = find_mpi();
+  return {.components = loaded_components(), .cuda_aware = mpi != nullptr && mpi->is_cuda_aware()};
 }
 
 }  // namespace strata::comm

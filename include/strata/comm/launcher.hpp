@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -8,12 +9,23 @@ namespace strata::comm {
 /// This rank's number by the launcher's variables; 0 without a launcher. MPI need not run yet.
 int rank_of_launcher();
 
+/// A family of MPI libraries with one binary interface.
+enum class Mpi : std::uint8_t {
+  open_mpi,  ///< Open MPI 4.1 and 5
+  mpich,     ///< MPICH 4 and its like: Intel MPI, MVAPICH, Cray MPICH
+};
+
+/// The families that can talk to what started this process, the likeliest first: by the variable STRATA_MPI
+/// ("openmpi", "mpich"), else by the launcher's own. Throws InputError if STRATA_MPI names no family.
+std::vector<Mpi> mpi_of_launcher();
+
 /// Number of ranks that the launcher started by its own variables; 0 if they do not have it.
 int ranks_of_launcher();
 
 /// Throws InputError if MPI has found one rank where the launcher says that it started several: the mpirun of
-/// another MPI, or an srun without a PMI that this MPI knows. Each rank would do all the work by itself.
-void refuse_lone_rank(int ranks_of_mpi);
+/// another MPI, or an srun without a PMI that this MPI, `library`, knows. Each rank would do all the work by
+/// itself.
+void refuse_lone_rank(int ranks_of_mpi, const char* library);
 
 /// What to print on this rank if MPI cannot be initialized: a remedy where srun has started the ranks. Empty
 /// on the other ranks, and where nothing can be said.

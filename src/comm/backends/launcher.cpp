@@ -93,21 +93,37 @@ int rank_of_launcher() {
                        "MPI_LOCALRANKID"});
 }
 
+std::vector<Mpi> mpi_of_launcher() {
+  if (const char* chosen = std::getenv("STRATA_MPI")) {
+    const std::string_view name = chosen;
+    if (name != "openmpi" && name != "mpich")
+      throw InputError(fmt::format("STRATA_MPI={} names no MPI", name),
+                       "Write openmpi or mpich, or unset it.");
+    return {name == "mpich" ? Mpi::mpich : Mpi::open_mpi};
+  }
+  if (is_set("OMPI_COMM_WORLD_SIZE")) return {Mpi::open_mpi};
+  const bool by_hydra = is_set("PMI_SIZE") && !is_set("SLURM_STEP_NUM_TASKS");
+  if (by_hydra || is_set("MV2_COMM_WORLD_SIZE") || is_set("MPI_LOCALNRANKS")) return {Mpi::mpich};
+  return {Mpi::open_mpi, Mpi::mpich};
+}
+
 int ranks_of_launcher() { return launcher_size().ranks; }
 
-void refuse_lone_rank(int ranks_of_mpi) {
+void refuse_lone_rank(int ranks_of_mpi, const char* library) {
   const LauncherSize found = launcher_size();
   if (ranks_of_mpi > 1 || found.ranks < 2) return;
   const std::string_view variable = found.variable;
   const bool by_srun = variable == "SLURM_STEP_NUM_TASKS";
   throw InputError(
-      fmt::format(
-          "{} started {} ranks ({}={}), but Open MPI sees only one: each of them would do all the work",
-          by_srun ? "srun" : "the mpirun of another MPI", found.ranks, variable, found.ranks),
+      fmt::format("{} started {} ranks ({}={}), but {} sees only one: each of them would do all the work",
+                  by_srun ? "srun" : "the mpirun of another MPI", found.ranks, variable, found.ranks,
+                  library),
       by_srun
           ? kSrunRemedy
-          : "Start the ranks with Open MPI's mpirun (`mpirun --version` says whose it is), not with that of "
-            "MPICH, Intel MPI or MVAPICH. For one rank on its own, unset the variable.");
+          : fmt::format(
+                "Start the ranks with {}'s mpirun (`mpirun --version` says whose it is), or set STRATA_MPI "
+                "to the other family, openmpi or mpich. For one rank on its own, unset the variable.",
+                library));
 }
 
 std::string words_on_failed_start() {

@@ -13,6 +13,7 @@
 #include <thread>
 #include <utility>
 
+#include "backends/mpi_plugin.hpp"
 #include "polling.hpp"
 #include "strata/comm/backend.hpp"
 #include "strata/comm/launcher.hpp"
@@ -340,7 +341,11 @@ class StartWatch {
 void require_all_ranks(const Member& self) try {
   int size = 0;
   check(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size", self);
-  refuse_lone_rank(size);
+#ifdef OPEN_MPI
+  refuse_lone_rank(size, "Open MPI");
+#else
+  refuse_lone_rank(size, "MPICH");
+#endif
 } catch (const InputError&) {
   MPI_Finalize();
   throw;
@@ -354,7 +359,7 @@ void prefer_settings() {
 
 }  // namespace
 
-std::shared_ptr<Backend> mpi_backend(int* argc, char*** argv) {
+std::shared_ptr<Backend> open_mpi_world(int* argc, char*** argv) {
   Member self{.world_rank = 0, .host = host_name()};
   require_fresh_mpi(self);
   prefer_settings();

@@ -25,7 +25,7 @@ void set_environment(const Variables& variables) {
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK",
                            "PMI_SIZE", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MPI_LOCALNRANKS",
                            "MPI_LOCALRANKID", "SLURM_STEP_NUM_TASKS", "SLURM_STEPID", "SLURM_PROCID", "RANK",
-                           "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID"})
+                           "WORLD_SIZE", "STRATA_MPI", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID"})
     unsetenv(name);
   for (const auto& [name, value] : variables) setenv(name, value, 1);
 }
@@ -39,7 +39,7 @@ Launcher launcher_with(const Variables& variables) {
 std::string refusal_with(const Variables& variables, int ranks_of_mpi = 1) {
   set_environment(variables);
   try {
-    refuse_lone_rank(ranks_of_mpi);
+    refuse_lone_rank(ranks_of_mpi, "Open MPI");
   } catch (const InputError& error) {
     return error.what() + std::string("\n") + error.remedy();
   }
@@ -93,6 +93,25 @@ TEST(RefuseLoneRank, NamesWhatAnotherMpiSays) {
   EXPECT_THAT(refusal_with({{"SLURM_STEP_NUM_TASKS", "4"}}),
               AllOf(HasSubstr("srun started 4 ranks"), HasSubstr("--mpi=pmix")));
   EXPECT_EQ(refusal_with({}), "");
+}
+
+TEST(MpiOfLauncher, IsThatOfTheInnermostMpirun) {
+  const auto families_with = [](const Variables& variables) {
+    set_environment(variables);
+    return mpi_of_launcher();
+  };
+  using testing::ElementsAre;
+  EXPECT_THAT(families_with({{"OMPI_COMM_WORLD_SIZE", "2"}, {"PMI_SIZE", "2"}}), ElementsAre(Mpi::open_mpi));
+  for (const char* size : {"PMI_SIZE", "MV2_COMM_WORLD_SIZE", "MPI_LOCALNRANKS"})
+    EXPECT_THAT(families_with({{size, "2"}}), ElementsAre(Mpi::mpich)) << size;
+  EXPECT_THAT(families_with({}), ElementsAre(Mpi::open_mpi, Mpi::mpich));
+  EXPECT_THAT(families_with({{"SLURM_STEP_NUM_TASKS", "2"}, {"PMI_SIZE", "2"}}),
+              ElementsAre(Mpi::open_mpi, Mpi::mpich));
+  EXPECT_THAT(families_with({{"OMPI_COMM_WORLD_SIZE", "2"}, {"STRATA_MPI", "mpich"}}),
+              ElementsAre(Mpi::mpich));
+  set_environment({{"STRATA_MPI", "lam"}});
+  test::expect_error<InputError>([] { mpi_of_launcher(); }, {"STRATA_MPI=lam", "openmpi or mpich"});
+  set_environment({});
 }
 
 TEST(WordsOnFailedStart, AreThoseOfTheFirstRankOfSrun) {

@@ -62,10 +62,19 @@ if(TARGET strata-train-program)
   strata_install_executables(programs libexec ../lib strata-train-program)
 endif()
 set(STRATA_INSTALL_WHEN EXCLUDE_FROM_ALL)
+if(TARGET strata_core)
+  strata_install_executables(python strata/bin ../lib ${STRATA_PROGRAMS})
+  strata_install_executables(python strata/libexec ../lib strata-train-program)
+  install(PROGRAMS launch/strata-run DESTINATION strata/launch COMPONENT python EXCLUDE_FROM_ALL)
+  install(FILES launch/mpi-env launch/strata.sbatch DESTINATION strata/launch COMPONENT python EXCLUDE_FROM_ALL)
+endif()
 strata_install_executables(tests bin/tests ../../lib ${test_programs} ${benchmark_programs})
 
 # What quickstart builds, and what can run under the sanitizers.
 add_custom_target(programs DEPENDS ${STRATA_PROGRAMS})
+if(TARGET strata_core)
+  add_custom_target(wheel DEPENDS python programs)  # what a wheel holds
+endif()
 add_custom_target(unit_tests DEPENDS ${unit_programs})
 
 get_property(exported GLOBAL PROPERTY STRATA_EXPORTED)

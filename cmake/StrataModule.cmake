@@ -76,14 +76,19 @@ function(strata_add_library name)
   # Calls within the library stay there, as in a static one. Old-style run paths also hold for the libraries of libraries.
   # What starts without CUDA has a CUDA runtime of its own, which nobody else sees: runtimes share devices, streams and memory.
   target_link_options(${name} PRIVATE LINKER:-Bsymbolic-functions LINKER:--disable-new-dtags LINKER:--exclude-libs,libcudart_static.a)
-  strata_install_library(${name} EXPORT StrataTargets)
+  strata_install_library(${name} EXPORT StrataTargets PACKAGE RUNTIME_DEPENDENCY_SET python_libraries)
 endfunction()
 
-# strata_install_library(TARGET [EXPORT NAME]): for programs, for those who build with Strata, and in the Python package.
+# strata_install_library(TARGET [EXPORT NAME] [PACKAGE ...]): for programs, for those who build with Strata, and, with the words after
+# PACKAGE, in the Python package.
 function(strata_install_library target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "EXPORT;PACKAGE")
+  if(arg_EXPORT)
+    list(PREPEND arg_EXPORT EXPORT)
+  endif()
   install(TARGETS ${target} LIBRARY DESTINATION lib COMPONENT programs)
-  install(TARGETS ${target} ${ARGN} LIBRARY DESTINATION lib COMPONENT development)
-  install(TARGETS ${target} LIBRARY DESTINATION strata/lib COMPONENT python EXCLUDE_FROM_ALL)
+  install(TARGETS ${target} ${arg_EXPORT} LIBRARY DESTINATION lib COMPONENT development)
+  install(TARGETS ${target} ${arg_PACKAGE} LIBRARY DESTINATION strata/lib COMPONENT python EXCLUDE_FROM_ALL)
 endfunction()
 
 # strata_add_program(NAME SOURCES ... LINKS ...): an executable that finds libtorch and its CUDA libraries in the build tree, and

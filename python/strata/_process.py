@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
-from strata import _core
+from strata import _core, _torch
 
 T = TypeVar("T")
 _LOOPBACK = "127.0.0.1"
@@ -55,6 +55,7 @@ def init(device: str = "auto", ranks_per_machine: int = 0) -> _core.Process:
     launcher = _core.find_launcher()
     if launcher == "torch":
         backend = _backend_of_torch()
+    device = _device_for_torch(device)
     chosen = _current_gpu(device) if launcher == "none" else device
     _State.process = _core.Process.start(backend, chosen, ranks_per_machine)
     _State.pid = os.getpid()
@@ -73,6 +74,18 @@ def init(device: str = "auto", ranks_per_machine: int = 0) -> _core.Process:
     os.register_at_fork(after_in_child=_leak)
     _warn_if_alone(_State.process)
     return _State.process
+
+
+def _device_for_torch(device: str) -> str:
+    """The CPU where torch could not take tensors that lie on the GPU, as a warning says; InputError if a GPU was asked for."""
+    if device == "cpu" or _core.device_count() == 0 or (found := _torch.without_our_cuda()) is None:
+        return device
+    if device != "auto":
+        from strata.errors import InputError
+
+        raise InputError(f"strata computes with CUDA {_core.torch_cuda}, and this is {found}", f"pip install torch=={_core.torch_version}")
+    warnings.warn(f"loaders work on the CPU: strata computes with CUDA {_core.torch_cuda}, and this is {found}", stacklevel=3)
+    return "cpu"
 
 
 def _current_gpu(device: str) -> str:

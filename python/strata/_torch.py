@@ -3,12 +3,32 @@
 
 from __future__ import annotations
 
+import importlib.util
+import pathlib
+import re
+import sys
+
 from strata import _core
 from strata.errors import InputError
 
 
 def _name(version: str, cuda: str | None) -> str:
     return f"torch {version} with CUDA {cuda.partition('.')[0]}" if cuda else f"torch {version} without CUDA"
+
+
+def without_our_cuda() -> str | None:
+    """The name of the torch of this environment if it has not the CUDA that strata was built with; does not import torch."""
+    if "torch" in sys.modules:
+        version, cuda = sys.modules["torch"].__version__.partition("+")[0], sys.modules["torch"].version.cuda
+    elif (spec := importlib.util.find_spec("torch")) and spec.origin:
+        text = pathlib.Path(spec.origin).with_name("version.py").read_text()
+        version, cuda = (
+            found.group(1) if (found := re.search(rf"^{name}\b.*= *['\"]([0-9.]+)", text, re.MULTILINE)) else None for name in ("__version__", "cuda")
+        )
+    else:
+        return None
+    ours = _core.torch_cuda.partition(".")[0]
+    return None if cuda and cuda.partition(".")[0] == ours else _name(version or "?", cuda)
 
 
 def let_groups_end() -> None:

@@ -28,6 +28,7 @@ from strata._missing import attributes_of
 from strata._process import init, init_process_group, process, set_log_level
 from strata.choosers import ChoiceQuery, NeighborChooser
 from strata.errors import CommError, CudaError, InputError, IoError, OutOfMemory, StrataError
+from strata.fitting import fit, inference
 from strata.graph import Graph, from_tensors, load
 from strata.batches import Block, BlockBatch
 from strata.loaders import NeighborLoader, NodeLoader
@@ -70,12 +71,14 @@ __all__ = [
     "convert",
     "device_count",
     "enable_unified_device",
+    "fit",
     "from_dgl",
     "from_networkx",
     "from_pyg",
     "from_tensors",
     "gather_pinned_tensor_rows",
     "graphed",
+    "inference",
     "info",
     "init",
     "init_process_group",

@@ -206,7 +206,7 @@ class _Trainer:
         self._optimizer.zero_grad()
         out, y, batch = self._out(self._network, item)
         total, counted = self._loss.of(out, y, getattr(batch, "seed_mask", None))
-        (total * batch.sum_scale).backward()  # type: ignore[no-untyped-call]
+        (total * batch.sum_scale).backward()
         self._optimizer.step()
         return torch.stack([total.detach(), self._labels.num_correct(out.detach(), y, counted), counted.sum()])
 

@@ -76,12 +76,12 @@ def graph_for(data: Any) -> Iterator[Graph]:
     from strata.graph import require_graph
     from strata.objects import _library_of, from_dgl, from_pyg
 
-    make = {"torch_geometric": from_pyg, "dgl": from_dgl}.get(_library_of(data) or "")
-    if make is None:
+    library = _library_of(data)
+    if library not in ("torch_geometric", "dgl"):
         require_graph(data)
         yield data
         return
-    with make(data) as graph:
+    with from_dgl(data) if library == "dgl" else from_pyg(data) as graph:
         yield graph
 
 
@@ -184,7 +184,8 @@ class Pieces:
             raise InputError("the number of the model's layers is not known", "Give it: num_layers=2.")
 
     def module_of(self, call: Call) -> torch.nn.Module:
-        return self._modules[call.name]
+        module: torch.nn.Module = self._modules[call.name]
+        return module
 
     @contextmanager
     def intercepted(self) -> Iterator[None]:

@@ -95,9 +95,9 @@ def fit(
     for name, value, words in (("metric", metric, _METRICS), ("progress", progress, ("auto", "bar", "off"))):
         if value not in words:
             raise InputError(f"{name} is {value!r}", f"Choose one of {', '.join(words)}.")
-    for name, value in (("loss", loss), ("on_epoch", on_epoch)):
-        if value is not None and not callable(value):
-            raise TypeError(f"{name} is {value!r}; give a function")
+    for name, given in (("loss", loss), ("on_epoch", on_epoch)):
+        if given is not None and not callable(given):
+            raise TypeError(f"{name} is {given!r}; give a function")
     from strata import _fit
 
     options = _fit.Options(

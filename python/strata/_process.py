@@ -37,6 +37,14 @@ class _State:
     open: weakref.WeakSet[Any] = weakref.WeakSet()
     leaves_at_exit = False  # because threads of this process do not end
     pid = os.getpid()
+    said: set[str] = set()
+
+
+def first_time(what: str) -> bool:
+    """Whether nobody in this process asked for it before, for what is said once."""
+    is_first = what not in _State.said
+    _State.said.add(what)
+    return is_first
 
 
 def init(device: str = "auto", ranks_per_machine: int = 0) -> _core.Process:

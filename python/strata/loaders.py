@@ -15,6 +15,7 @@ from strata._arrays import current_stream, to_torch
 from strata._indices import rows_of
 from strata._input_nodes import ids_of as ids_of, said, warn_of_no_batches
 from strata._loader_options import by_weight, check_others, check_weights, form_of
+from strata._own_models import Watch
 from strata._process import not_for_other_processes, process, refuse_forks, register, together
 from strata._subgraphs import bidirectional, induced
 from strata.batches import Block, BlockBatch, block_of
@@ -29,6 +30,18 @@ if TYPE_CHECKING:
     from strata.sm_split import SmSplit
 
 _numbers = itertools.count(1 << 32)  # loaders are closed before graphs
+
+
+def _drawn_seed(seed: int | None, own_nodes: bool) -> int:
+    """What stands for a seed of None: a number of torch's generator, the first rank's for all. Collective, unless own_nodes."""
+    text = ""
+    if seed is None:
+        import torch
+
+        text = str(int(torch.randint(1 << 62, ())))
+    if not own_nodes:
+        text = process().broadcast(text, 0) or text
+    return int(text or 0)
 
 
 class _Loader:
@@ -48,7 +61,7 @@ class _Loader:
         replace: bool,
         sampler: str | NeighborChooser,
         layer_dependent: bool,
-        seed: int,
+        seed: int | None,
         merged: bool,
         features: bool,
         own_nodes: bool = False,
@@ -73,7 +86,7 @@ class _Loader:
                 batch_size=_arguments.integer(batch_size, "batch_size", 1),
                 shuffle=_arguments.flag(shuffle, "shuffle"),
                 drop_last=_arguments.flag(drop_last, "drop_last"),
-                seed=_arguments.integer(seed, "seed", 0, (1 << 64) - 1),
+                seed=drawn if seed is None else _arguments.integer(seed, "seed", 0, (1 << 64) - 1),
                 sampler=sampler if isinstance(sampler, str) else "uniform",
                 replace=_arguments.flag(replace, "replace"),
                 layer_dependent=_arguments.flag(layer_dependent, "layer_dependent"),
@@ -88,6 +101,7 @@ class _Loader:
 
         require_graph(graph)
         input_nodes = said(graph, input_nodes)
+        drawn = _drawn_seed(seed, own_nodes)
         self._graph = graph
         self._number = next(_numbers)
         self._epoch = 0
@@ -153,9 +167,10 @@ class _Loader:
             self._core.begin(epoch)
             self._iterations += 1
             iteration = self._iterations
-        while (batch := self._next_of(iteration)) is not None:
-            yield batch
-            del batch
+        with Watch(is_first_epoch=iteration == 1 and not self._own_nodes):
+            while (batch := self._next_of(iteration)) is not None:
+                yield batch
+                del batch
 
     def _labels_of(self, batch: _core.NodeBatch) -> torch.Tensor | None:
         """Labels of the seeds: classes, sets of classes, or targets."""
@@ -215,7 +230,8 @@ class NeighborLoader(_Loader):
         weight_attr: any name, as PyG has it for sampler="weighted": by the weights with which the graph was loaded or made.
         seed: keys the order of seeds and all choices: the same ranks get the same batches again. Other numbers of ranks give
             a step the same seeds. A node's neighbors depend on the hop that finds it, and so on the seeds beside it;
-            NodeLoader's, which are chosen anew in every hop, do not.
+            NodeLoader's, which are chosen anew in every hop, do not. None: a number of torch's generator, so that
+            torch.manual_seed() decides; the first rank's counts.
         transform: called with each batch.
         subgraph_type: "directional": a batch has the sampled edges. "bidirectional": also their opposites, each edge once.
             "induced": all edges of the graph among the batch's nodes; on one machine, and read on the CPU. The last two have no
@@ -236,7 +252,7 @@ class NeighborLoader(_Loader):
         drop_last: bool = False,
         replace: bool = False,
         sampler: str | NeighborChooser = "uniform",
-        seed: int = 0,
+        seed: int | None = 0,
         transform: Callable[[Data], Any] | None = None,
         deal: bool = True,
         subgraph_type: Any = "directional",
@@ -361,7 +377,7 @@ class NodeLoader(_Loader):
         replace: bool = False,
         sampler: str | NeighborChooser = "uniform",
         layer_dependent: bool = False,
-        seed: int = 0,
+        seed: int | None = 0,
         features: bool = False,
         own_nodes: bool = False,
         deal: bool = True,

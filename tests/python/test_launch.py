@@ -316,6 +316,35 @@ class Launch(unittest.TestCase):
         for three, one in zip(losses[3], losses[1]):
             self.assertAlmostEqual(three, one, delta=1e-4)
 
+    def test_warns_once_of_a_model_per_rank(self):
+        script = self.folder / "own_models.py"
+        script.write_text(
+            "import strata, sys, torch\n"
+            "from torch_geometric.nn import GraphSAGE\n"
+            "process = strata.init('cpu')\n"
+            "if sys.argv[1] == 'group':\n"
+            "    strata.init_process_group()\n"
+            "graph = strata.load('synthetic:kind=sbm,nodes=2000,features=4,classes=4,train=500')\n"
+            "model = GraphSAGE(4, 8, num_layers=2, out_channels=4)\n"
+            "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+            "for seed in 1, 2, None, None:\n"
+            "    torch.manual_seed(process.rank)\n"
+            "    loader = strata.NeighborLoader(graph, [3, 3], 'train', batch_size=100, seed=seed, shuffle=True)\n"
+            "    for batch in loader:\n"
+            "        if sys.argv[1] != 'look':\n"
+            "            model(batch.x, batch.edge_index).sum().backward()\n"
+            "            optimizer.step()\n"
+            "graph.close()\n"
+            "if sys.argv[1] == 'group':\n"
+            "    torch.distributed.destroy_process_group()\n"
+        )
+        for kind, expected in ("alone", 1), ("group", 0), ("look", 0):
+            with self.subTest(kind):
+                done = mpirun(2, script, kind)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertEqual(done.stderr.count("own_models.py:12: UserWarning: each of the 2 ranks trains a model of its own"), expected, done.stderr)
+                self.assertEqual(done.stderr.count("UserWarning"), expected, done.stderr)
+
     def test_trains_with_ddp_where_a_rank_has_no_seeds(self):
         script = self.folder / "no_seeds.py"
         script.write_text(

@@ -58,6 +58,16 @@ class Neighbors(LoaderCase):
         loader.set_epoch(0)
         self.assertEqual([v for batch in loader for v in batch.n_id[: batch.batch_size].tolist()], orders[0])
 
+    def test_follow_torchs_generator_where_they_have_no_seed(self):
+        def seeds_of(number, **options):
+            torch.manual_seed(number)
+            return next(iter(self.loader(shuffle=True, **options))).n_id.tolist()
+
+        self.assertEqual(seeds_of(1, seed=None), seeds_of(1, seed=None))
+        self.assertNotEqual(seeds_of(1, seed=None), seeds_of(2, seed=None))
+        self.assertEqual(seeds_of(1), seeds_of(2))
+        self.assertEqual(seeds_of(1), seeds_of(1, seed=0))
+
     def test_keep_the_order_that_is_not_shuffled(self):
         nodes = [900, 3, 77, 4]
         seeds = [v for batch in self.loader(input_nodes=nodes, batch_size=3) for v in batch.n_id[: batch.batch_size].tolist()]

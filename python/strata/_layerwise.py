@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _SCALED_BY_DEGREES = ("GCNConv", "GCN2Conv", "LGConv")
 # Layers of torch_geometric that save work when destinations are given apart from sources.
 _TAKES_PAIRS = ("SAGEConv", "GINConv", "GraphConv")
+_TRIED = 64  # rows on which the model is run to find its first layer
 _WHOLE = "Compute the graph as a whole, model(x, edge_index), or by batches of NeighborLoader(graph, [-1, -1], None)."
 
 
@@ -83,13 +84,20 @@ class _Inference:
 
     def _layers(self) -> Tensor:
         kept: list[list[Tensor]] = []  # by layer, by batch: results of this rank's nodes, for what the model does with them later
-        call, rows = self._next(kept)
-        while isinstance(call, Call):
+        call, rows = self._first()
+        while call is not None:
             kept.append(self._results_of(call, rows))
             call, rows = self._next(kept)
         if not kept:
             raise InputError("no layer of the model is called with the edges that it is given", _WHOLE)
         return rows[0]
+
+    def _first(self) -> tuple[Call | None, list[Tensor]]:
+        """The same as _next() of the first layer, which may take the features as they are: then no rows are kept."""
+        x = torch.randn((_TRIED, self._graph.num_features), generator=torch.Generator().manual_seed(0)).to(process().device)
+        call, rows = self._pieces.run(x, [])
+        self._pieces.check_rows(x, [], call, rows)
+        return (call, []) if call is None or call.takes_features else self._next([])
 
     def _next(self, kept: list[list[Tensor]]) -> tuple[Call | None, list[Tensor]]:
         """The model up to its next layer, or to its end: the call of that layer, and the rows of all nodes that it takes."""
@@ -102,13 +110,9 @@ class _Inference:
             if number == 0:
                 self._pieces.check_rows(x[: block.num_dst], results, reached, rows)
                 call = reached
-                if call is not None and call.takes_features:
-                    break
             found.append([row.cpu() for row in rows])
             own.append(block.src_nodes[: block.num_dst].cpu())
         call = self._ranks.first_of(call)
-        if call is not None and call.takes_features:
-            return call, []
         count = max(self._ranks.each(len(found[0]) if found else 0))
         return call, [self._of_all([rows[i] for rows in found], own) for i in range(count)]
 

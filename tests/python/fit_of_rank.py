@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rank of test_fit.py: fit_of_rank.py FOLDER trains a model of blocks and one of PyG's; writes what each rank was given."""
+"""A rank of test_fit.py: trains a model of blocks and one of PyG's, and writes what it was given.
+
+    fit_of_rank.py PARTS FOLDER RANKS_PER_MACHINE
+"""
 
 import json
 import pathlib
@@ -11,7 +14,6 @@ from torch_geometric.nn import GraphSAGE
 import strata
 from strata.nn import SAGEConv
 
-SPEC = "synthetic:kind=sbm,nodes=2000,degree=10,features=8,classes=4,train=600,valid=200,test=200,seed=2"
 GLOBAL_BATCH = 120
 
 
@@ -26,26 +28,28 @@ class OnBlocks(torch.nn.Module):
         return x
 
 
-def main():
-    folder = pathlib.Path(sys.argv[1])
-    process = strata.init("cpu")
-    graph = strata.load(SPEC)
+def found_in(parts, folder):
+    process = strata.process()
+    graph = strata.load(parts)
     found = {}
     for name, fanouts in ("blocks", [5, 3]), ("merged", [-1, -1]):  # all neighbors, which are the same in merged batches
         torch.manual_seed(process.rank)  # the first rank's weights count
         model = OnBlocks(graph) if name == "blocks" else GraphSAGE(graph.num_features, 16, 2, graph.num_classes)
         result = strata.fit(
-            model, graph, fanouts=fanouts, epochs=2, batch_size=GLOBAL_BATCH // process.size, lr=0.01, output=folder / f"{name}{process.size}"
+            model, graph, fanouts=fanouts, epochs=2, batch_size=GLOBAL_BATCH // process.size, lr=0.01, output=folder / name
         )
-        exact = strata.inference(model, graph, batch_size=300)
+        logits = strata.inference(model, graph, batch_size=300)
         found[name] = {
             "losses": [record["loss"] for record in result.records_of("epoch")],
-            "valid": [record["valid"] for record in result.records_of("evaluation")],
-            "logits": float(exact.sum()),
+            "nodes": [result.valid.nodes, result.test.nodes],
+            "valid": result.valid.loss,
+            "logits": logits[:: len(logits) // 20].flatten().tolist(),
         }
-    (folder / f"{process.rank}-of-{process.size}.json").write_text(json.dumps(found))
     graph.close()
+    return found
 
 
 if __name__ == "__main__":
-    main()
+    here = strata.init("cpu", int(sys.argv[3]))
+    folder = pathlib.Path(sys.argv[2])
+    (folder / f"rank{here.rank}.json").write_text(json.dumps(found_in(sys.argv[1], folder) | {"machines": here.num_machines}))

@@ -7,6 +7,7 @@ import contextlib
 import copy
 import dataclasses
 import datetime
+import gc
 import json
 import math
 import resource
@@ -20,9 +21,9 @@ from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from strata import _arguments, _core
+from strata._evaluation import Evaluator
 from strata._labels import Labels, Loss
-from strata._layerwise import infer
-from strata._process import process
+from strata._process import process, together
 from strata._ranks_of_torch import Ranks
 from strata._run_folder import RunFolder
 from strata._user_models import edge_values_of, form_of_model, graph_for, known_layers, mixes_rows, takes_hops, unwrapped
@@ -39,7 +40,6 @@ Loader = Union[NeighborLoader, NodeLoader]
 OnEpoch = Callable[[dict[str, Any]], Union[str, None]]
 
 _USUAL_FANOUTS = (15, 10, 5)
-_MOST_OF_CONFUSION, _MOST_OF_CLASSES = 100, 1000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,10 +125,13 @@ class _Trainer:
         self._network = self._on_all_ranks()
         self._graphed: GraphedStep | None = self._graphed_step()
         self._is_recorded = False
-        self._is_exact = options.eval_fanouts is None
+        self._evaluator = Evaluator(
+            model, graph, form, labels, loss, ranks, options.batch_size, options.eval_fanouts, self._fanouts, self._loader_of, self._out
+        )
         self._best: dict[str, Any] = {"epoch": 0, "score": None, "weights": None, "valid": None, "test": None}
         self._epoch = self._stale = 0
         self._seconds = self._seeds = 0.0
+        self._has_stopped = False
 
     # ---- Parts ----
 
@@ -230,7 +233,7 @@ class _Trainer:
         self._resume()
         self._folder.write(self._start())
         with self._bar() as bar, self._says_how_to_go_on():
-            while self._epoch < self._options.epochs and not self._has_stopped():
+            while self._epoch < self._options.epochs and not self._has_stopped:
                 self._train_epoch(bar)
         if self._best["valid"] is None:
             self._evaluate()
@@ -240,8 +243,6 @@ class _Trainer:
         assert self._folder is not None
         if self._options.resume is None:
             return
-        from strata._process import together
-
         state = self._ranks.first_of(together(self._folder.checkpoint))
         assert state is not None
         for name in ("fanouts", "global-batch-size", "seed"):
@@ -256,26 +257,13 @@ class _Trainer:
     def _fixed(self) -> dict[str, Any]:
         return {"fanouts": self._fanouts, "global-batch-size": self._options.batch_size * process().size, "seed": self._options.seed}
 
-    def _has_stopped(self) -> bool:
-        return 0 < self._options.patience <= self._stale
-
     def _train_epoch(self, bar: Any) -> None:
+        """An epoch with what follows it: its record, an evaluation if it is time for one, a checkpoint, and on_epoch()."""
         assert self._folder is not None
-        self._network.train()
-        self._loader.set_epoch(self._epoch)
-        torch.manual_seed((self._options.seed * 1_000_003 + self._epoch * process().size + process().rank) % (1 << 63))
-        sums = torch.zeros(3, dtype=torch.float64, device=process().device)
         begun = time.perf_counter()
-        per_step = self._options.batch_size * process().size
-        left = len(self._loader.dataset)
-        for found in self._steps():
-            sums += found
-            bar.update(min(per_step, left))
-            left -= per_step
-        total, correct, counted = self._ranks.sum(sums).tolist()
-        seconds = time.perf_counter() - begun
+        total, correct, counted = self._ranks.sum(self._sums_of_epoch(bar)).tolist()
+        seconds, seeds = time.perf_counter() - begun, len(self._loader.dataset)
         self._epoch += 1
-        seeds = len(self._loader.dataset)
         self._seconds, self._seeds = self._seconds + seconds, self._seeds + seeds
         record = {
             "type": "epoch",
@@ -292,17 +280,27 @@ class _Trainer:
         if not math.isfinite(record["loss"]):
             raise InputError(f"the loss of epoch {self._epoch} is {record['loss']}", "Lower the learning rate; is a feature or weight not finite?")
         every = self._options.eval_every
-        is_last = self._epoch == self._options.epochs
-        if is_last or (every and self._epoch % every == 0):
+        if self._epoch == self._options.epochs or (every and self._epoch % every == 0):
             record |= self._evaluate()
-        bar.set_postfix(epoch=self._epoch, loss=f"{record['loss']:.4f}", **self._shown(record))
-        stops = self._asks_to_stop(record)
-        if stops and "valid" not in record:
-            self._evaluate()
-        if stops:
-            self._stale = max(self._stale, self._options.patience)
-            self._options = dataclasses.replace(self._options, epochs=self._epoch)
         self._save()
+        bar.set_postfix(epoch=self._epoch, loss=f"{record['loss']:.4f}", **self._shown(record))
+        self._has_stopped = self._asks_to_stop(record) or 0 < self._options.patience <= self._stale
+        if self._has_stopped and "valid" not in record:
+            self._evaluate()
+            self._save()
+
+    def _sums_of_epoch(self, bar: Any) -> Tensor:
+        """The sums of what the steps of this rank give."""
+        self._network.train()
+        self._loader.set_epoch(self._epoch)
+        torch.manual_seed((self._options.seed * 1_000_003 + self._epoch * process().size + process().rank) % (1 << 63))
+        sums = torch.zeros(3, dtype=torch.float64, device=process().device)
+        left, per_step = len(self._loader.dataset), self._options.batch_size * process().size
+        for found in self._steps():
+            sums += found
+            bar.update(min(per_step, left))
+            left -= per_step
+        return sums
 
     def _shown(self, record: dict[str, Any]) -> dict[str, str]:
         valid = record.get("valid") or {}
@@ -333,9 +331,7 @@ class _Trainer:
         """Scores of the validation and the test nodes, of which the best are kept with their weights."""
         assert self._folder is not None
         begun = time.perf_counter()
-        logits = self._logits()
-        tables = {split: self._scored(split, logits) for split in ("valid", "test")}
-        found: dict[str, Any] = {split: dataclasses.asdict(scores) for split, (scores, _) in tables.items()}
+        found, classes = self._evaluator.scores()
         self._folder.write({"type": "evaluation", "epoch": self._epoch, "seconds": time.perf_counter() - begun} | found)
         score = found["valid"][self._options.metric] * (-1 if self._options.metric == "loss" else 1)
         if found["valid"]["nodes"] and self._best["score"] is not None and not score > self._best["score"]:
@@ -345,53 +341,9 @@ class _Trainer:
         self._stale = 0
         self._best = {"epoch": self._epoch, "score": score if found["valid"]["nodes"] else None, "weights": weights} | found
         self._folder.save_model(weights)
-        if (confusion := tables["test"][1]) is not None:
-            self._folder.write(_classes_record(self._epoch, confusion))
+        if classes is not None:
+            self._folder.write({"type": "classes", "epoch": self._epoch} | classes)
         return found
-
-    def _logits(self) -> Tensor | None:
-        """Of all nodes, exactly; None if they are to be sampled."""
-        if not self._is_exact:
-            return None
-        try:
-            return infer(self._model, self._graph, self._form, 4 * self._options.batch_size, len(self._fanouts), self._ranks)
-        except InputError as error:
-            self._is_exact = False
-            if process().rank == 0:
-                words = f"evaluation samples neighbors, by the fanouts of training, because {str(error).splitlines()[0]}"
-                warnings.warn(words, stacklevel=_arguments.caller())
-            return None
-
-    def _scored(self, split: str, logits: Tensor | None) -> tuple[Scores, Tensor | None]:
-        """Scores over all ranks, and the confusion of classes."""
-        if len(self._graph.nodes(split)) == 0:
-            return Scores(0, math.nan, math.nan, math.nan, math.nan), None
-        sums = torch.zeros(3, dtype=torch.float64)
-        confusion = self._labels.new_confusion()
-        fanouts = [1] if logits is not None else self._options.eval_fanouts or self._fanouts
-        loader = self._loader_of(split, fanouts) if logits is None else self._seeds_of(split)
-        self._network.eval()
-        with torch.no_grad():
-            for item in loader:
-                if logits is None:
-                    out, y, _ = self._out(self._model, item)
-                else:
-                    batch, _, y = item
-                    out = logits[batch.output_nodes.cpu()].to(y.device)
-                total, counted = self._loss.of(out, y, None)
-                sums += torch.stack([total, self._labels.num_correct(out, y, counted), counted.sum()]).cpu()
-                if confusion is not None:
-                    self._labels.count(confusion, out, y)
-        loader.close()
-        total, correct, count = self._ranks.sum(sums).tolist()
-        if confusion is not None:
-            confusion = self._ranks.sum(confusion)
-        accuracy = correct / count if self._labels.has_classes and count else math.nan
-        return Scores(int(count), total / max(1.0, count), accuracy, self._labels.macro_f1(confusion), math.nan), confusion
-
-    def _seeds_of(self, split: str) -> NodeLoader:
-        """Batches of the split's nodes with their labels; their features are not read by anybody."""
-        return NodeLoader(self._graph, split, fanouts=[1], batch_size=8 * self._options.batch_size, features=True, transposes=False)
 
     # ---- Records ----
 
@@ -475,19 +427,8 @@ class _Trainer:
             raise KeyboardInterrupt(words) from None
 
     def close(self) -> None:
-        """Frees what only training needs; the model stays."""
+        """Frees what only training needs, DistributedDataParallel before its group; the model stays."""
         self._graphed = self._network = None
+        gc.collect()
         if self._folder is not None:
             self._folder.close()
-
-
-def _classes_record(epoch: int, confusion: Tensor) -> dict[str, Any]:
-    counts = confusion.long()
-    return {
-        "type": "classes",
-        "epoch": epoch,
-        "labelled": counts.sum(1).tolist(),
-        "predicted": counts.sum(0).tolist(),
-        "correct": counts.diagonal().tolist(),
-        "confusion": counts.tolist() if len(counts) <= _MOST_OF_CONFUSION else None,
-    }

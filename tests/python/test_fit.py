@@ -236,6 +236,22 @@ class Fit(unittest.TestCase):
             with self.subTest(words), self.assertRaisesRegex(TypeError, words):
                 self.fit(model, data, **options)
 
+    @unittest.skipUnless(torch.cuda.is_available(), "needs a GPU")
+    def test_records_its_steps_on_a_gpu(self):
+        data = data_of(nodes=3000, edges=25000)
+        for name, make in (("pyg", lambda: pyg.GraphSAGE(7, 16, 2, 3)), ("blocks", OnBlocksOfPyg)):
+            losses = []
+            for recorded in True, False:
+                torch.manual_seed(1)
+                result = self.fit(make(), data, f"{name} {recorded}", recorded=recorded)
+                losses.append(torch.tensor([record["loss"] for record in result.records_of("epoch")]))
+            torch.testing.assert_close(*losses, rtol=1e-3, atol=1e-3)
+        with self.assertWarnsRegex(UserWarning, "steps are not recorded: the step cannot be recorded as a CUDA graph"):
+            self.fit(pyg.GCN(7, 16, 2, 3), data, "loops")
+        for words, model in ("the step cannot be recorded", pyg.GCN(7, 16, 2, 3)), ("BatchNorm", pyg.GraphSAGE(7, 16, 2, 3, norm="batch_norm")):
+            with self.assertRaisesRegex(strata.InputError, f"steps cannot be recorded: .*{words}|{words}"):
+                self.fit(model, data, f"refused {words}", recorded=True)
+
     def test_says_how_to_go_on_after_control_c(self):
         def on_epoch(record):
             if record["epoch"] == 2:

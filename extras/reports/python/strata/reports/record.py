@@ -26,7 +26,7 @@ STATES = {
 def time_to_score(run: Run) -> str:
     """Training seconds until the validation score came near the best one."""
     best = run.score(run.best, "valid")
-    if best is None or best <= 0 or not run.elapsed:
+    if best is None or best <= 0 or not run.elapsed or run.metric == "loss":
         return "–"
     first = next(e for e in run.evaluations if (run.score(e, "valid") or 0.0) >= NEAR_BEST * best)
     if first["epoch"] not in run.elapsed:

@@ -109,10 +109,11 @@ class Run:
 
     @functools.cached_property
     def best(self) -> Record:
-        """The evaluation of the epoch that counts: the first with the highest validation score, else the last."""
+        """The evaluation of the epoch that counts: the first with the best validation score, else the last."""
         scored = [e for e in self.evaluations if self.score(e, "valid") is not None]
         if scored:
-            return max(scored, key=lambda e: self.score(e, "valid") or 0.0)
+            sign = -1 if self.metric == "loss" else 1
+            return max(scored, key=lambda e: sign * (self.score(e, "valid") or 0.0))
         return self.evaluations[-1] if self.evaluations else {}
 
     @property

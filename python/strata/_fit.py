@@ -237,6 +237,7 @@ class _Trainer:
                 self._train_epoch(bar)
         if self._best["valid"] is None:
             self._evaluate()
+        self._loader.close()
         return self._result()
 
     def _resume(self) -> None:

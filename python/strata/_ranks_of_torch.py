@@ -62,10 +62,14 @@ class Ranks:
         """All ranks' rows on each of them: [num_rows, ...], of the pieces that they have, whose rows are those of nodes[rank]."""
         shape, dtype = self.first_of((tuple(pieces[0].shape[1:]), pieces[0].dtype) if pieces else None) or ((), torch.float32)
         whole = torch.empty((num_rows, *shape), dtype=dtype)
+        if self.size == 1:
+            for rows, ids in zip(pieces, nodes[0].split([len(piece) for piece in pieces])):
+                whole[ids] = rows
+            return whole
         for rank, ids in enumerate(nodes):
             is_own = rank == process().rank
             rows = torch.cat(list(pieces)) if is_own and pieces else torch.empty((len(ids), *shape), dtype=dtype)
-            if self.size > 1 and len(ids):
+            if len(ids):
                 distributed.broadcast(rows, rank, group=self._group)
             whole[ids] = rows
         return whole

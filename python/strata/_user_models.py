@@ -190,14 +190,17 @@ class Pieces:
     @contextmanager
     def intercepted(self) -> Iterator[None]:
         """While it lasts, run() may be called."""
+        were = {name: vars(module).get("forward") for name, module in self._modules.items()}
         for name, module in self._modules.items():
             self._originals[name] = module.forward
             module.forward = self._instead(name, module.forward)
         try:
             yield
         finally:
-            for module in self._modules.values():
-                del module.__dict__["forward"]
+            for name, module in self._modules.items():
+                del vars(module)["forward"]
+                if were[name] is not None:
+                    module.forward = were[name]
 
     def _instead(self, name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         def forward(*arguments: Any, **keywords: Any) -> Any:

@@ -129,9 +129,12 @@ def inference(
         logits = strata.inference(model, graph)         # float32 [num_nodes, out] on the CPU, in the graph's order
         classes = logits.argmax(dim=1)
 
-    The result is that of the model in evaluation mode on the whole graph, up to rounding. Each layer is computed once per node: on
-    the device for batch_size nodes and their neighbors at a time, while the rows between two layers lie in host memory, 4 bytes *
-    num_nodes * columns on each rank. Ranks share the work, and all of them return all rows.
+    Rows of parts are in the order of their numbers: logits[graph.ids(torch.arange(graph.num_nodes))] has the input's.
+
+    The result is that of the model in evaluation mode on the whole graph, up to rounding. Each layer is computed once per node, on
+    the device for batch_size nodes and their neighbors at a time. Rows between the layers lie in host memory: on each rank up to 8
+    bytes * num_nodes * columns, and the results of its own nodes of every layer. Ranks share the work, and all of them return
+    all rows.
 
     A layer is what the model calls with the edges: any layer of torch_geometric or strata.nn, or another submodule. Between its
     layers a model works on each row by itself (activations, norms of a row, BatchNorm, residual connections, jumping knowledge).

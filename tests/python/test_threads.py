@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every public entry of the package from two threads at once gives what it gives one; loaders of two threads on two ranks, too."""
 
+import copy
 import pathlib
 import sys
 import tempfile
@@ -22,6 +23,7 @@ NOT_CALLED = {
     "init_process_group": "joins the ranks, once",
     "train": "has the process to itself; test_train.py",
     "plan": "has the process to itself; test_train.py",
+    "fit": "has torch's random generator to itself; test_fit.py",
     "report": "reads files only; test_reports.py",
     "with_cuda": "a value",
     "device_count": "a number of the machine",
@@ -69,6 +71,9 @@ class Entries:
         with graph:
             batch = next(iter(strata.NeighborLoader(graph, [3, 2], None, batch_size=20, shuffle=True)))
             return batch.n_id.tolist(), batch.x.tolist()
+
+    def do_inference(self):
+        return strata.inference(copy.deepcopy(self.layer), self.graph, batch_size=100).tolist()
 
     def do_load(self):
         return self.read(strata.load(str(self.folder / "parts")))

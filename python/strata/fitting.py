@@ -62,7 +62,8 @@ def fit(
     model's model.safetensors. checkpoint.pt, written after every epoch, is what `resume` continues from, with the same losses.
 
     Args:
-        model: a torch.nn.Module; it is moved to this rank's device, and has the best epoch's weights in the end.
+        model: a torch.nn.Module; it is moved to this rank's device, and has the best epoch's weights in the end. The module
+            itself is trained, without the torch.compile() or DistributedDataParallel around it.
         data: a graph of load(), from_tensors() ..., or a Data of torch_geometric or a DGLGraph, for which from_pyg() or from_dgl() is
             called.
         fanouts: neighbors per hop, the seeds' first; by default 15, 10, 5, 5 ... for as many layers as the model has.

@@ -63,8 +63,10 @@ class Ranks:
         shape, dtype = self.first_of((tuple(pieces[0].shape[1:]), pieces[0].dtype) if pieces else None) or ((), torch.float32)
         whole = torch.empty((num_rows, *shape), dtype=dtype)
         if self.size == 1:
-            for rows, ids in zip(pieces, nodes[0].split([len(piece) for piece in pieces])):
-                whole[ids] = rows
+            begin = 0
+            for rows in pieces:
+                whole[nodes[0][begin : begin + len(rows)]] = rows
+                begin += len(rows)
             return whole
         for rank, ids in enumerate(nodes):
             is_own = rank == process().rank

@@ -11,7 +11,8 @@ void bind_progress(nb::module_& module) {
       .def("bars", [](const BarWatch& watch) {
         nb::list list;
         for (const BarState& bar : watch.bars())
-          list.append(nb::make_tuple(bar.number, bar.title.c_str(), bar.unit.c_str(), bar.done, bar.total));
+          list.append(nb::make_tuple(bar.number, bar.title.c_str(), bar.unit.c_str(), bar.done, bar.total,
+                                     bar.words.c_str()));
         return list;
       });
 }

@@ -258,6 +258,17 @@ void bind_runtime(nb::module_& module) {
           },
           "text"_a, "root"_a, "Collective: the text that rank `root` gives.")
       .def(
+          "broadcast",
+          [](const std::shared_ptr<Process>& p, const nb::bytes& bytes, int root) {
+            std::string held(bytes.c_str(), bytes.size());
+            held = interruptible(p->device(), [p, held = std::move(held), root]() mutable {
+              p->world->communicator().broadcast(held, root);
+              return held;
+            });
+            return nb::bytes(held.data(), held.size());
+          },
+          "bytes"_a, "root"_a, "Collective: the bytes that rank `root` gives.")
+      .def(
           "least",
           [](const std::shared_ptr<Process>& p, std::int64_t value) {
             return interruptible(p->device(), [p, value] {

@@ -37,17 +37,30 @@ FileValue value_of(nb::handle object) {
 }
 
 std::unique_ptr<TrainJob> start(const nb::dict& options, const std::string& caller, const nb::object& ranks,
-                                const std::string& terminal, bool plan_only, std::optional<int> gpu) {
+                                const std::string& terminal, const std::string& purpose,
+                                std::optional<int> gpu, bool reports_epochs) {
   std::vector<cli::NamedOption> named;
   for (const auto& [name, value] : options)
     named.push_back({.name = nb::cast<std::string>(name), .value = value_of(value)});
   TrainJob::Setup setup{.caller = caller,
                         .ranks = backend_in(ranks),
                         .terminal = enum_value<LogLevel>(terminal, "level"),
-                        .plan_only = plan_only,
-                        .gpu = gpu};
+                        .purpose = enum_value<cli::Purpose>(purpose, "purpose"),
+                        .gpu = gpu,
+                        .reports_epochs = reports_epochs};
   const nb::gil_scoped_release guard;
   return std::make_unique<TrainJob>(std::move(named), std::move(setup));
+}
+
+/// The options of training: name, hint, default as JSON, and help.
+nb::list list_options() {
+  train::TrainSettings settings;
+  const options::OptionTable table = train::train_options(settings);
+  nb::list list;
+  for (const options::Option& option : table.options())
+    list.append(nb::make_tuple(option.name.c_str(), option.hint.c_str(), option.literal().c_str(),
+                               option.help.c_str()));
+  return list;
 }
 
 nb::dict dict_of(const train::Scores& scores) {
@@ -103,16 +116,20 @@ NB_MODULE(_train, module) {
   bind_progress(module);
   module.def("prepare_process", &strata::cli::prepare_process,
              "Sets the variables that libraries read when they begin.");
+  module.def("options", &list_options, "Options of training: name, hint, default as JSON, and help.");
   nb::class_<TrainJob>(module, "TrainJob", "A run on a thread of its own; see cli/train_job.hpp.")
-      .def_static("start", &start, "options"_a, "caller"_a, "ranks"_a, "terminal"_a, "plan_only"_a,
-                  "gpu"_a.none(),
+      .def_static("start", &start, "options"_a, "caller"_a, "ranks"_a, "terminal"_a, "purpose"_a,
+                  "gpu"_a.none(), "reports_epochs"_a,
                   "Collective, as its end is. `ranks` is a capsule of ranks for this run only.")
       .def(
           "wait",
           [](const TrainJob& job, int milliseconds) {
             return job.wait_for(std::chrono::milliseconds(milliseconds));
           },
-          "milliseconds"_a, NoGil(), "Whether the run has ended by then.")
+          "milliseconds"_a, NoGil(), "Whether the run has ended by then; earlier if there is a record.")
+      .def("epoch_record", &TrainJob::epoch_record,
+           "The record of an epoch, as JSON, for which training waits until answer().")
+      .def("answer", &TrainJob::answer, "goes_on"_a, "Lets training go on, or asks it to stop.")
       .def("stop", &TrainJob::stop, "signal"_a, NoGil(), "Asks all ranks to stop, with a checkpoint.")
       .def(
           "must_be_waited_for", [](const TrainJob& job) { return !job.is_loading(); },

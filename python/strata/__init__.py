@@ -8,10 +8,10 @@
     for batch in loader:
         out = model(batch.x, batch.edge_index)[: batch.batch_size]
 
-or, in two calls, what the programs do:
+or, in two calls, what the programs do, with a graph in memory or in files:
 
-    strata.partition("ogb:datasets/products", parts=4, output="parts")
-    result = strata.train(graph="parts", model="sage", fanouts=[15, 10, 5], epochs=3)
+    result = strata.train(data, model="sage", fanouts=[15, 10, 5], epochs=10)
+    logits = strata.predict(result, data)
 
 Importing strata imports neither torch nor torch_geometric; what gives their types does.
 """
@@ -36,7 +36,7 @@ from strata.objects import from_dgl, from_networkx, from_pyg, save
 from strata.partitioning import convert, info, partition, repartition, verify
 from strata.recording import GraphedStep, StepCounts, graphed
 from strata.sm_split import SmSplit
-from strata.training import Scores, TrainResult, plan, report, train
+from strata.training import Evaluation, Scores, TrainResult, evaluate, plan, predict, report, train
 from strata.unified_tensor import (
     UnifiedTensor,
     enable_unified_device,
@@ -53,6 +53,7 @@ __all__ = [
     "ChoiceQuery",
     "CommError",
     "CudaError",
+    "Evaluation",
     "Graph",
     "GraphedStep",
     "InputError",
@@ -71,6 +72,7 @@ __all__ = [
     "convert",
     "device_count",
     "enable_unified_device",
+    "evaluate",
     "fit",
     "from_dgl",
     "from_networkx",
@@ -86,6 +88,7 @@ __all__ = [
     "partition",
     "pin_memory_inplace",
     "plan",
+    "predict",
     "process",
     "repartition",
     "report",
@@ -108,8 +111,6 @@ if not TYPE_CHECKING:
             "DataLoader": "NeighborLoader and NodeLoader make batches in threads of C++; strata.dgl has DGL's DataLoader",
             "Data": "it is PyG's: strata.from_pyg(data) makes a graph of it",
             "NeighborSampler": "NodeLoader gives batch.adjs as PyG's older NeighborSampler does; strata.dgl has DGL's",
-            "evaluate": "`strata-train evaluate RUN --graph PARTS` scores a trained model; TrainResult has its scores",
-            "predict": "`strata-train predict RUN --graph PARTS` writes logits",
         }
         | dict.fromkeys(("LinkNeighborLoader", "LinkLoader", "EdgeDataLoader", "RandomLinkSplit"), _LINKS)
         | dict.fromkeys(("HeteroData", "HGTLoader"), _TYPES)

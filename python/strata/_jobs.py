@@ -34,41 +34,61 @@ def shows_bars() -> bool:
 
 
 class Bars:
-    """The bars of an extension's work, drawn by tqdm; while it lives, the extension itself draws none."""
+    """The bars of an extension's work, drawn by tqdm; while it lives, the extension itself draws none.
+
+    A bar that follows another one of the same unit, as epochs do, goes on in its line, or in its widget of a notebook.
+    """
 
     def __init__(self, module: Any, shown: bool | None = None) -> None:
         self._watch = module.BarWatch()
         self._shown = shows_bars() if shown is None else shown
         self._drawn: dict[int, Any] = {}
+        self._over: dict[str, Any] = {}  # bars whose work is over, by unit
 
     def draw(self) -> None:
         if not self._shown:
             return
         bars = {number: rest for number, *rest in self._watch.bars()}
         for number in [number for number in self._drawn if number not in bars]:
-            self._drawn.pop(number).close()
-        for number, (title, unit, done, total) in bars.items():
+            bar = self._drawn.pop(number)
+            if (other := self._over.get(bar.unit)) is not None:
+                other.close()
+            self._over[bar.unit] = bar
+        for number, (title, unit, done, total, words) in bars.items():
             if number not in self._drawn:
-                from tqdm.auto import tqdm
-
-                self._drawn[number] = tqdm(total=total, desc=title, unit=f" {unit}", unit_scale=True, leave=False)
+                self._drawn[number] = self._begin(title, f" {unit}", total)
             bar = self._drawn[number]
+            bar.set_postfix_str(words, refresh=False)
             bar.update(done - bar.n)
 
+    def _begin(self, title: str, unit: str, total: int) -> Any:
+        from tqdm.auto import tqdm
+
+        bar = self._over.pop(unit, None)
+        if bar is None:
+            return tqdm(total=total, desc=title, unit=unit, unit_scale=True, leave=False)
+        bar.reset(total)
+        bar.set_description(title)
+        return bar
+
     def close(self) -> None:
-        for bar in self._drawn.values():
+        for bar in (*self._drawn.values(), *self._over.values()):
             bar.close()
         self._drawn.clear()
+        self._over.clear()
         self._watch = None
 
 
-def finish(job: Job, bars: Bars | None = None, left: Callable[[Any], str] = lambda _: "") -> Any:
+def finish(
+    job: Job, bars: Bars | None = None, left: Callable[[Any], str] = lambda _: "", meanwhile: Callable[[], None] = lambda: None
+) -> Any:
     """Waits for a job and returns its result. Ctrl-C stops it and waits until what must be saved is.
 
-    `left` says what a job that was stopped so has left behind.
+    `left` says what a job that was stopped so has left behind. `meanwhile` is called again and again while the job works.
     """
     try:
         while not job.wait(100):
+            meanwhile()
             if bars is not None:
                 bars.draw()
     except KeyboardInterrupt:

@@ -146,15 +146,15 @@ class Graph:
     def __reduce__(self) -> Any:
         """Another process makes the graph again, when it first uses it: from its source, or from tensors in shared memory."""
         if self._again is None:
+            if process().size > 1:
+                raise not_for_other_processes("a graph that several ranks made of tensors")
             self._again = functools.partial(from_tensors, **self._arguments())
         return _to_be_made, ({name: held for name, held in vars(self).items() if name not in ("_core", "_number")},)
 
     def _arguments(self) -> dict[str, Any]:
-        """The arguments of from_tensors() that make this graph."""
+        """The arguments of from_tensors() that make this graph. Not collective; on one machine."""
         import torch
 
-        if process().size > 1:
-            raise not_for_other_processes("a graph that several ranks made of tensors")
         nodes = torch.arange(self.num_nodes)
         found = self.in_edges(nodes)
         edge_index = torch.stack([torch.from_numpy(found.sources), nodes.repeat_interleave(torch.from_numpy(found.counts))])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graphs of PyG, DGL and NetworkX: as graphs of Strata, or as folders that `npy:DIR` reads."""
+"""Graphs of PyG, DGL and NetworkX, and arrays: as graphs of Strata, or as folders that `npy:DIR` reads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 import pathlib
 import shutil
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from strata import _arguments
@@ -22,7 +22,7 @@ _SPLITS = {"train": "train", "valid": "valid", "val": "valid", "validation": "va
 
 
 @dataclasses.dataclass
-class _Described:
+class Described:
     """A graph of another library by the names of from_tensors()."""
 
     arrays: dict[str, Any]
@@ -80,29 +80,48 @@ def from_networkx(
 
 
 def save(graph: Any, folder: str | os.PathLike[str], **options: Any) -> None:
-    """Writes a graph of another library as a folder of arrays, which `npy:FOLDER` reads.
+    """Writes a graph in memory as a folder of arrays, which `npy:FOLDER` reads.
 
     What the folder does not hold is named in a warning. A folder that has anything in it is refused.
 
     Args:
         graph: a torch_geometric.data.Data, or what torch.load() reads of the processed/data.pt of a dataset with one graph; a
-            DGLGraph; or a networkx graph, whose nodes' names go to names.txt.
+            DGLGraph; a networkx graph, whose nodes' names go to names.txt; a SciPy matrix, whose entry in row u and column v is
+            an edge from u to v; or a dict of arrays, {"edge_index": ..., "x": ..., "y": ..., "train": ...}, by the names of
+            from_tensors(), whose edges may be a SciPy matrix, too.
         options: those of from_pyg() (split), from_dgl() (x, y, edge_weight) or from_networkx() (x, y, edge_weight, split; by
             default the attributes "x", "y", "weight" and "split", where nodes or edges have them).
     """
+    described = describe(graph, **options)
+    described.warn()
+    write(described, pathlib.Path(folder))
+
+
+def describe(graph: Any, **options: Any) -> Described:
+    """What save() writes, for which it has the same arguments; its arrays are NumPy's, on the CPU, and num_nodes is an integer."""
     kind = _library_of(graph)
     if kind == "dgl":
         described = _of_dgl(graph, **({"x": None, "y": None, "edge_weight": None} | options))
     elif kind == "networkx":
         described = _of_networkx(graph, **(_usual_names(graph) | options))
-    else:
+    elif isinstance(graph, Mapping):
+        described = _of_arrays(graph, **options)
+    elif hasattr(graph, "tocoo"):
+        described = _of_arrays({"edge_index": graph}, **options)
+    elif kind == "torch_geometric" or isinstance(graph, (list, tuple)):
         described = _of_pyg(graph, **({"split": None} | options))
+    else:
+        raise TypeError(
+            f"the graph is a {type(graph).__name__}; give the name of one in files, a Data of PyG, a DGLGraph, a networkx graph, a graph "
+            'of Strata, a SciPy matrix, or arrays: {"edge_index": ..., "x": ..., "y": ..., "train": ...}'
+        )
     _only_what_npy_holds(described)
-    described.warn()
-    _write(described, pathlib.Path(folder))
+    for name, value in described.arrays.items():
+        described.arrays[name] = int(value) if name == "num_nodes" else host_array(value, name)
+    return described
 
 
-def _load(described: _Described, options: dict[str, Any]) -> Graph:
+def _load(described: Described, options: dict[str, Any]) -> Graph:
     described.warn()
     of_nodes, of_edges = (options.pop(name, None) or {} for name in ("node_attrs", "edge_attrs"))
     if (weights := options.get("edge_weight")) is not None:
@@ -131,7 +150,7 @@ def _require(graph: Any, library: str) -> None:
 # ---- PyG ----
 
 
-def _of_pyg(data: Any, split: int | None) -> _Described:
+def _of_pyg(data: Any, split: int | None) -> Described:
     _require(data, "torch_geometric")
     data = _only_data_of(data)
     edge_index = getattr(data, "edge_index", None)
@@ -140,7 +159,7 @@ def _of_pyg(data: Any, split: int | None) -> _Described:
             f"the {type(data).__name__} has no edge_index",
             "Give a Data with edges: a HeteroData by to_homogeneous(), and without torch_geometric.transforms.ToSparseTensor.",
         )
-    made = _Described({"edge_index": edge_index, "num_nodes": data.num_nodes})
+    made = Described({"edge_index": edge_index, "num_nodes": data.num_nodes})
     for name, value in data.to_dict().items():
         if value is None or name in ("edge_index", "num_nodes"):
             continue
@@ -156,9 +175,14 @@ def _only_data_of(data: Any) -> Any:
     """The Data of what a dataset of PyG writes, if that is one graph."""
     if isinstance(data, list):
         raise InputError(f"a list of {len(data)} graphs", "Give one of them, or all as one: Batch.from_data_list(graphs).")
+    from torch_geometric.data import Data, Dataset
+
+    if isinstance(data, Dataset):
+        if len(data) != 1:
+            raise InputError(f"a dataset of {len(data)} graphs", "Give one of them, or all as one: Batch.from_data_list(list(dataset)).")
+        return data[0]
     if not isinstance(data, tuple):
         return data
-    from torch_geometric.data import Data
 
     held, slices = (*data, None)[:2]
     starts = next(iter(slices.values()), ()) if isinstance(slices, dict) else ()
@@ -172,7 +196,7 @@ def _only_data_of(data: Any) -> Any:
     return held
 
 
-def _sort_in(made: _Described, data: Any, name: str, value: Any) -> None:
+def _sort_in(made: Described, data: Any, name: str, value: Any) -> None:
     """One attribute of a Data to where it belongs."""
     is_rows = hasattr(value, "__array__") and getattr(value, "ndim", 0) > 0
     of_nodes = is_rows and data.is_node_attr(name)
@@ -197,7 +221,7 @@ def _column(value: Any) -> Any:
     return value.reshape(-1) if value.ndim == 2 and value.shape[1] == 1 else value
 
 
-def _take_splits(made: _Described, found: dict[str, Any], column: int | None) -> None:
+def _take_splits(made: Described, found: dict[str, Any], column: int | None) -> None:
     """Masks of nodes as splits. Those with nodes in common are left out, because a node of Strata's is in one split."""
     import torch
 
@@ -222,13 +246,13 @@ def _take_splits(made: _Described, found: dict[str, Any], column: int | None) ->
 # ---- DGL ----
 
 
-def _of_dgl(graph: Any, x: Any, y: Any, edge_weight: Any) -> _Described:
+def _of_dgl(graph: Any, x: Any, y: Any, edge_weight: Any) -> Described:
     import torch
 
     _require(graph, "dgl")
     if not graph.is_homogeneous:
         raise InputError("the DGLGraph has several types of nodes or edges", "Give one type: dgl.to_homogeneous(graph, ndata=...).")
-    made = _Described({"edge_index": torch.stack(graph.edges(order="eid")), "num_nodes": graph.num_nodes()})
+    made = Described({"edge_index": torch.stack(graph.edges(order="eid")), "num_nodes": graph.num_nodes()})
     ndata, edata = dict(graph.ndata), dict(graph.edata)
     for array, given, usual, frame in (
         ("x", x, ("feat", "x"), ndata),
@@ -258,7 +282,7 @@ def _of_dgl(graph: Any, x: Any, y: Any, edge_weight: Any) -> _Described:
 # ---- NetworkX ----
 
 
-def _of_networkx(graph: Any, x: str | None, y: str | None, edge_weight: Any, split: str | None) -> _Described:
+def _of_networkx(graph: Any, x: str | None, y: str | None, edge_weight: Any, split: str | None) -> Described:
     import numpy
 
     _require(graph, "networkx")
@@ -266,7 +290,7 @@ def _of_networkx(graph: Any, x: str | None, y: str | None, edge_weight: Any, spl
     edges = [(number[a], number[b]) for a, b in graph.edges()]
     opposite = [] if graph.is_directed() else [i for i, (a, b) in enumerate(edges) if a != b]
     edges += [edges[i][::-1] for i in opposite]
-    made = _Described({"edge_index": numpy.array(edges, dtype="int64").reshape(-1, 2).T, "num_nodes": len(number)}, names=list(number))
+    made = Described({"edge_index": numpy.array(edges, dtype="int64").reshape(-1, 2).T, "num_nodes": len(number)}, names=list(number))
     nodes = [(node, graph.nodes[node]) for node in graph.nodes]
     if x:
         made.arrays["x"] = _attributes_of(nodes, x, "node").astype("float32").reshape(len(number), -1)
@@ -326,10 +350,34 @@ def _usual_names(graph: Any) -> dict[str, Any]:
     return names | {"edge_weight": "weight" if "weight" in of_edges else None}
 
 
+# ---- Arrays ----
+
+_ARRAYS = ("edge_index", "x", "y", "edge_weight", "train", "valid", "test", "num_nodes")
+
+
+def _of_arrays(given: Mapping[str, Any]) -> Described:
+    import numpy
+
+    arrays = {"valid" if name == "val" else name: value for name, value in given.items() if value is not None}
+    if unknown := [name for name in arrays if name not in _ARRAYS]:
+        raise InputError(f"{unknown[0]!r} is no array of a graph", f"Known are {', '.join(_ARRAYS)}.")
+    if "edge_index" not in arrays:
+        raise InputError("there is no edge_index", 'Give the edges as an array [2, E], or as a SciPy matrix: {"edge_index": ..., ...}.')
+    if hasattr(arrays["edge_index"], "tocoo"):
+        matrix = arrays["edge_index"].tocoo()
+        if matrix.shape[0] != matrix.shape[1]:
+            raise InputError(f"the matrix has the shape {matrix.shape}", "Give a square one, with a row and a column per node.")
+        arrays["edge_index"] = numpy.stack([matrix.row, matrix.col]).astype("int64")
+        arrays.setdefault("num_nodes", matrix.shape[0])
+        if (matrix.data != 1).any():
+            arrays.setdefault("edge_weight", matrix.data)
+    return Described(arrays)
+
+
 # ---- Folders ----
 
 
-def _only_what_npy_holds(made: _Described) -> None:
+def _only_what_npy_holds(made: Described) -> None:
     """Takes out what strata-partition cannot read."""
     splits = {name for names in _MASKS.values() for name in names}
     others = [*(name for name in made.nodes if name not in splits), *made.edges, *made.whole]
@@ -341,8 +389,8 @@ def _only_what_npy_holds(made: _Described) -> None:
         made.left_out.append(f"{', '.join(others)} {'is' if len(others) == 1 else 'are'} left out, which strata-partition does not read")
 
 
-def _write(made: _Described, folder: pathlib.Path) -> None:
-    """Beside its place, and then there at once."""
+def write(made: Described, folder: pathlib.Path) -> None:
+    """Writes what describe() returned: beside its place, and then there at once."""
     import numpy
 
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -352,7 +400,7 @@ def _write(made: _Described, folder: pathlib.Path) -> None:
     unfinished.mkdir(parents=True)
     try:
         for name, value in made.arrays.items():
-            numpy.save(unfinished / f"{name}.npy", numpy.int64(value) if name == "num_nodes" else host_array(value, name))
+            numpy.save(unfinished / f"{name}.npy", numpy.int64(value) if name == "num_nodes" else value)
         if made.names is not None:
             (unfinished / "names.txt").write_text("".join(f"{name}\n" for name in made.names))
         unfinished.rename(folder)

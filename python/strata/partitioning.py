@@ -12,11 +12,12 @@ from typing import Any
 from strata import _core, reports
 from strata._arguments import place
 from strata._jobs import Bars, finish
+from strata._memory import as_input
 
 Place = str | os.PathLike[str]
 
 
-def partition(input: Place, *, parts: int, output: Place, progress: bool | None = None, **options: Any) -> dict[str, Any]:
+def partition(input: Any, *, parts: int, output: Place, progress: bool | None = None, **options: Any) -> dict[str, Any]:
     """Cuts a graph into parts: `strata-partition build`. Not collective: call it on one rank.
 
         report = strata.partition("ogb:datasets/products", parts=4, output="parts")
@@ -24,7 +25,8 @@ def partition(input: Place, *, parts: int, output: Place, progress: bool | None 
         graph = strata.load(report["path"])
 
     Args:
-        input: the graph, as strata-partition's --input takes it: "npy:DIR", "ogb:DIR", "synthetic:products" ...
+        input: the graph, as strata-partition's --input takes it: "npy:DIR", "ogb:DIR", "synthetic:products" ... Or one in memory,
+            as save() takes it, or a Graph; original ids are then its numbers.
         parts: the number of parts.
         output: directory to make. It appears as a whole at the end, or not at all.
         progress: whether bars are shown; by default on a terminal and in notebooks.
@@ -39,7 +41,8 @@ def partition(input: Place, *, parts: int, output: Place, progress: bool | None 
         InputError, IoError, OutOfMemory. Ctrl-C ends it within a second and leaves nothing behind; memory that METIS is at
         work on is given back when METIS ends.
     """
-    return _run("build", "partition", [], {"input": input, "parts": parts, "output": output} | options, progress)
+    with as_input(input) as name:
+        return _run("build", "partition", [], {"input": name, "parts": parts, "output": output} | options, progress)
 
 
 def repartition(directory: Place, *, parts: int, output: Place, progress: bool | None = None, **options: Any) -> dict[str, Any]:
@@ -67,8 +70,6 @@ def verify(directory: Place, *, progress: bool | None = None, **options: Any) ->
 
 def _run(command: str, function: str, places: list[Place], options: Mapping[str, Any], progress: bool | None) -> dict[str, Any]:
     sources = [place(source, "the graph", ', "npy:FOLDER"') for source in places]
-    if "input" in options:
-        options = {**options, "input": place(options["input"], "input", ', input="npy:FOLDER"')}
     given = [(name, _texts(value)) for name, value in options.items() if value is not None]
     bars = Bars(_core, progress)  # first: the job's own would be drawn by C++
     job = _core.CommandJob.start(command, sources, given, f"strata.{function}")

@@ -33,9 +33,6 @@ using train::Provenance;
 
 constexpr const char* kConfigFile = "config.toml";
 
-/// The word that asks for a use of a trained model.
-std::string_view name_of(Purpose purpose) { return purpose == Purpose::predict ? "predict" : "evaluate"; }
-
 bool uses_model(Purpose purpose) { return purpose == Purpose::predict || purpose == Purpose::evaluate; }
 
 /// The options of a use of a trained model: where and how it is computed. The model's own come from its run.
@@ -140,7 +137,10 @@ struct Command::State {
 
   State(std::vector<NamedOption> options, const std::string& caller, Purpose wanted)
       : words{caller}, purpose(wanted), origin(caller) {
+    add_inference_options(request_table, request, purpose);
     add_plan_options(request_table, plan, purpose);
+    if (uses_model(purpose)) request_table.add("run", request.run, "Folder of the run");
+    for (const NamedOption& option : options) refuse_option_of_the_run(option.name);
     add_configuration();
     given = std::make_unique<NamedOptions>(
         std::move(options), std::vector<const options::OptionTable*>{&table, &config_table, &request_table},
@@ -221,7 +221,7 @@ struct Command::State {
   }
 
   void split_inference() {
-    const std::string name(name_of(purpose));
+    const std::string name(enum_name(purpose));
     if (words.size() < 3 || words[2].starts_with("-"))
       throw InputError(fmt::format("{} needs the folder of a run", name),
                        fmt::format("{} {} runs/last --graph parts", program(), name));
@@ -231,19 +231,22 @@ struct Command::State {
       if (is_for_inference(option)) line->add(option);
     line->add(request_table);
     const std::vector<std::string> rest(words.begin() + 3, words.end());
-    for (const std::string& word : rest) refuse_option_of_the_run(word);
+    for (const std::string& word : rest)
+      if (word.starts_with("--")) refuse_option_of_the_run(word.substr(2, word.find('=') - 2));
     line->parse(rest);
     given = std::move(line);
   }
 
-  void refuse_option_of_the_run(const std::string& word) const {
-    if (!word.starts_with("--")) return;
-    const std::string name = word.substr(2, word.find('=') - 2);
+  void refuse_option_of_the_run(std::string name) const {
+    if (!uses_model(purpose)) return;
+    std::ranges::replace(name, '_', '-');
     const Option* option = table.find(name);
     if (option == nullptr || is_for_inference(*option) || request_table.find(name) != nullptr) return;
-    throw InputError(fmt::format("--{} is no option of {}", name, name_of(purpose)),
-                     fmt::format("The model is as {} has it; {} {} --help lists the options.", request.run,
-                                 program(), name_of(purpose)));
+    throw InputError(fmt::format("--{} is no option of {}", name, enum_name(purpose)),
+                     request.run.empty()  // of a call, whose values are not known yet
+                         ? "The model is as its run has it."
+                         : fmt::format("The model is as {} has it; {} {} --help lists the options.",
+                                       request.run, program(), enum_name(purpose)));
   }
 
   /// The folder of the run whose options count; empty: none.
@@ -314,13 +317,15 @@ struct Command::State {
     if (is_missing)
       throw InputError(fmt::format("{}: no such run: it has no {}", run_folder(), kConfigFile),
                        "Name a folder that strata-train wrote, such as runs/last.");
-    if (!given->has("graph"))
+    const bool is_call = given->dashes().empty();
+    if (!given->has("graph") && !is_call)
       throw InputError("--graph is missing",
                        fmt::format("Name the parts to {} on: --graph parts. The run trained on {}.",
-                                   name_of(purpose), run.settings.config.graph.text()));
+                                   enum_name(purpose), run.settings.config.graph.text()));
     train::TrainSettings settings;
     settings.config = train::inference_config(run.settings.config);
     settings.config.own_model = own_model;
+    if (is_call) settings.config.graph = run.settings.config.graph;
     const options::OptionTable target = train::train_options(settings);
     train::InferenceRequest wanted = request;
     options::OptionTable wanted_table;
@@ -332,6 +337,7 @@ struct Command::State {
           "--output is missing: predict writes logits into a file",
           fmt::format("Give --output logits.npy; {} evaluate {} reports scores.", program(), request.run));
     train::TrainConfig& config = settings.config;
+    for (const std::string& name : given->names()) config.provenance.given_by[name] = origin;
     if (config.log_level == LogLevel::off) config.progress = ProgressStyle::off;
     train::validate(config);
     return {.config = config, .inference = wanted, .plan = {}, .seeds = {}, .text = {}};

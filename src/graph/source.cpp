@@ -271,7 +271,11 @@ Source::Source(std::string text) : text_(std::move(text)) {
   }
   const std::string_view rest = std::string_view(text_).substr(colon + 1);
   const auto dataset = std::ranges::find(datasets(), prefix, &Dataset::prefix);
-  if (prefix == "synthetic") {
+  if (prefix == "memory") {
+    const std::size_t place = rest.rfind(';');
+    if (place != std::string_view::npos) held_ = Source(rest.substr(place + 1)).held_;
+    text_.resize(place == std::string_view::npos ? text_.size() : colon + 1 + place);
+  } else if (prefix == "synthetic") {
     held_ = parse_synthetic(rest);
   } else if (prefix == "planted") {
     held_ = parse_planted(rest);
@@ -284,7 +288,12 @@ Source::Source(std::string text) : text_(std::move(text)) {
 }
 
 std::optional<PartsOrigin> Source::parts() const {
-  if (const auto* directory = std::get_if<fs::path>(&held_)) return *directory;
+  const auto* directory = std::get_if<fs::path>(&held_);
+  if (directory != nullptr && directory->empty() && !text_.empty())
+    throw InputError(fmt::format("{} lay in the memory of a program", text_),
+                     "Give the graph again, strata.train(data, resume=RUN), or --graph PARTS of the same "
+                     "graph, which strata.partition(data, ...) writes.");
+  if (directory != nullptr) return *directory;
   if (const auto* planted = std::get_if<PlantedSpec>(&held_)) return *planted;
   return std::nullopt;
 }
@@ -293,6 +302,8 @@ const DatasetSource* Source::dataset() const {
   const auto* held = std::get_if<std::shared_ptr<const DatasetSource>>(&held_);
   return held == nullptr ? nullptr : held->get();
 }
+
+bool Source::is_in_memory() const { return text_.starts_with("memory:"); }
 
 bool Source::is_generated() const {
   return synthetic() != nullptr || std::holds_alternative<PlantedSpec>(held_);

@@ -20,8 +20,9 @@ std::string launcher(int ranks) {
 }  // namespace
 
 std::string doctor_advice(int ranks, const graph::Source& graph) {
-  const std::string folder =
-      graph.empty() || graph.is_generated() || graph.dataset() != nullptr ? "" : " --graph " + graph.text();
+  const bool is_folder =
+      !graph.empty() && !graph.is_generated() && !graph.is_in_memory() && graph.dataset() == nullptr;
+  const std::string folder = is_folder ? " --graph " + graph.text() : "";
   return fmt::format("strata-doctor may find more: {}strata-doctor{}", launcher(ranks), folder);
 }
 

@@ -177,7 +177,7 @@ InferenceResult infer(const TrainConfig& config, const InferenceRequest& request
     stop.loaded();
     return inference->execute();
   } catch (...) {
-    (void)inference.release();  // it may wait for other ranks for ever
+    if (world.size() > 1) (void)inference.release();  // it may wait for other ranks for ever
     rethrow_explained();
   }
 }

@@ -52,9 +52,10 @@ double seconds_since(Clock::time_point start) {
 class Run {
  public:
   Run(const TrainConfig& config, const comm::World& world, StopListener& stop, const ModelFactory& make_model,
-      const Task& task, RunFolder& folder)
+      const Task& task, RunFolder& folder, const EpochCallback& on_epoch)
       : config_(config),
         stop_(stop),
+        on_epoch_(on_epoch),
         folder_(folder),
         context_(config, world, stop, task),
         session_(context_, make_model),
@@ -107,7 +108,7 @@ class Run {
       if (!note.empty()) spdlog::warn("{}", note);
     }
     if (context_.first_rank() && config_.resume && finished() && !progress_.evaluation_due)
-      spdlog::info("{}", nothing_left(config_, progress_.epoch));
+      spdlog::warn("{}", nothing_left(config_, progress_.epoch));
     training_start_ = Clock::now();
     bool stopped = progress_.evaluation_due && !end_epoch();
     while (!stopped && !finished()) {
@@ -119,7 +120,8 @@ class Run {
       progress_.evaluation_due = wants_evaluation_after(progress_.epoch);
       if (wants_checkpoint()) write_checkpoint();
       if (progress_.evaluation_due) stopped = !end_epoch();
-      stopped = stopped || (stop_after_epoch_ && !finished());
+      const bool goes_on = stopped || callback_goes_on();
+      stopped = stopped || ((stop_after_epoch_ || !goes_on) && !finished());
     }
     if (stopped) write_checkpoint();
     return finish(stopped);
@@ -161,6 +163,15 @@ class Run {
   CheckpointParts checkpoint_parts() {
     return {&session_.learner.parameters, session_.learner.optimizer.get(), &progress_, signature_,
             session_.learner.model.get()};
+  }
+
+  /// Passes on the record of the epoch; returns the first rank's answer. Collective.
+  bool callback_goes_on() {
+    context_.watchdog.take_time("the program's work after an epoch");
+    Count goes_on = !context_.first_rank() || !on_epoch_ || on_epoch_(epoch_record_.dump()) ? 1 : 0;
+    context_.communicator().all_reduce(std::span(&goes_on, 1), comm::Communicator::Op::min);
+    context_.alive("training");
+    return goes_on != 0;
   }
 
   bool out_of_patience() const {
@@ -268,7 +279,8 @@ class Run {
     if (context_.device.is_cuda()) report.stages.wait = std::max(0.0, report.seconds - report.stages.train);
     train_seconds_ += report.seconds;
     trained_seeds_ += report.seeds;
-    metrics_.write(epoch_record(report));
+    epoch_record_ = epoch_record(report);
+    metrics_.write(epoch_record_);
     metrics_.write(ranks_record(
         context_.communicator(), context_.topology, report,
         {.peak_device_bytes = peak_torch_device_bytes(context_.device), .samples = memory_samples_.take()}));
@@ -429,7 +441,9 @@ class Run {
     context_.alive("training");
     if (evaluation.stopped) return false;
     const int epoch = static_cast<int>(progress_.epoch);
-    metrics_.write(evaluation_record(epoch, evaluation));
+    const nlohmann::json scores = evaluation_record(epoch, evaluation);
+    metrics_.write(scores);
+    for (const char* split : {"valid", "test"}) epoch_record_[split] = scores[split];
     const bool is_best =
         progress_.best_epoch == 0 || evaluation.valid.beats(progress_.best_valid, context_.task.metric());
     print_epoch(&evaluation, is_best);
@@ -532,6 +546,7 @@ class Run {
   Clock::time_point training_start_ = {};  ///< when loading was over
   const TrainConfig& config_;
   StopListener& stop_;
+  const EpochCallback& on_epoch_;  ///< may be empty
   RunFolder& folder_;
   RunContext context_;
   Session session_;
@@ -544,6 +559,7 @@ class Run {
   ProgressState progress_;
   MetricsLog metrics_;
   batches::LoaderTimes first_times_;  ///< of this epoch, taken before its end
+  nlohmann::json epoch_record_;       ///< of the last epoch that is over
   bool weights_agreed_ = false;
   bool begun_ = false;                    ///< a step was made
   bool features_are_there_ = false;       ///< see wait_for_features()
@@ -563,10 +579,11 @@ std::unique_ptr<LogFile> open_log(const RunFolder& folder, const comm::Communica
 }
 
 TrainResult run(const TrainConfig& config, const comm::World& world, StopListener& stop,
-                const ModelFactory& make_model, const Task& task, RunFolder& folder) {
+                const ModelFactory& make_model, const Task& task, RunFolder& folder,
+                const EpochCallback& on_epoch) {
   std::unique_ptr<Run> run;
   try {
-    run = std::make_unique<Run>(config, world, stop, make_model, task, folder);
+    run = std::make_unique<Run>(config, world, stop, make_model, task, folder, on_epoch);
     stop.loaded();
     return run->execute();
   } catch (...) {
@@ -580,7 +597,7 @@ TrainResult run(const TrainConfig& config, const comm::World& world, StopListene
 }  // namespace
 
 TrainResult train(const TrainConfig& config, const comm::World& world, StopListener& stop,
-                  const ModelFactory& make_model, const Task* task) {
+                  const ModelFactory& make_model, const Task* task, const EpochCallback& on_epoch) {
   world.communicator().together([&] { validate(config); });
   require_same_config(config, world.communicator());
   RunFolder folder(config, world.communicator());
@@ -588,7 +605,7 @@ TrainResult train(const TrainConfig& config, const comm::World& world, StopListe
   settled.output = folder.path().string();
   const std::unique_ptr<LogFile> log = open_log(folder, world.communicator());
   const std::unique_ptr<Task> node_classes = make_node_classes(settled);
-  return run(settled, world, stop, make_model, task != nullptr ? *task : *node_classes, folder);
+  return run(settled, world, stop, make_model, task != nullptr ? *task : *node_classes, folder, on_epoch);
 }
 
 }  // namespace strata::train

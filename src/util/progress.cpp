@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <map>
 #include <mutex>
 
 #include "strata/util/log.hpp"
@@ -78,6 +79,7 @@ struct Watched {
   int watches = 0;
   std::uint64_t last_number = 0;
   std::vector<ProgressBar*> bars;
+  std::map<std::uint64_t, std::string> words;  ///< by the bar's number
 
   bool any() {
     const std::lock_guard lock(mutex);
@@ -109,7 +111,8 @@ std::vector<BarState> BarWatch::bars() const {
   const std::lock_guard lock(watched.mutex);
   std::vector<BarState> states;
   for (const ProgressBar* bar : watched.bars)
-    states.push_back({bar->number_, bar->title_, bar->unit_, bar->done_, bar->total_});
+    states.push_back(
+        {bar->number_, bar->title_, bar->unit_, bar->done_, bar->total_, watched.words[bar->number_]});
   return states;
 }
 
@@ -153,6 +156,7 @@ ProgressBar::~ProgressBar() {
     Watched& watched = Watched::instance();
     const std::lock_guard lock(watched.mutex);
     std::erase(watched.bars, this);
+    watched.words.erase(number_);
     return;
   }
   if (!enabled_ || style_ != ProgressStyle::bar || last_draw_ns_ == 0) return;
@@ -162,12 +166,17 @@ ProgressBar::~ProgressBar() {
 
 void ProgressBar::advance(std::int64_t amount) {
   const std::int64_t done = done_.fetch_add(amount) + amount;
-  if (!enabled_ || number_ != 0) return;
+  if (!enabled_ || (number_ != 0 && !notes_.words)) return;
   constexpr std::int64_t kRedrawNs = 100'000'000, kLineNs = 10'000'000'000;
   std::int64_t last = last_draw_ns_;
-  const std::int64_t now = now_ns(), pause = style_ == ProgressStyle::bar ? kRedrawNs : kLineNs;
+  const bool often = number_ != 0 || style_ == ProgressStyle::bar;
+  const std::int64_t now = now_ns(), pause = often ? kRedrawNs : kLineNs;
   if (now - std::max(last, start_ns_) < pause || !last_draw_ns_.compare_exchange_strong(last, now)) return;
-  draw(done);
+  if (number_ == 0) return draw(done);
+  const BarText text = this->text(done);
+  Watched& watched = Watched::instance();
+  const std::lock_guard lock(watched.mutex);
+  watched.words[number_] = notes_.seconds_left ? text.words + "  " + text.left : text.words;
 }
 
 BarText ProgressBar::text(std::int64_t done) const {

@@ -127,7 +127,9 @@ class Partition(unittest.TestCase):
             self.assertNotIn(" --", str(caught.exception))
         with self.assertRaises(TypeError):
             strata.partition(SPEC, output=output)
-        with self.assertRaisesRegex(TypeError, r'input is a dict;.*strata.save.graph, "FOLDER".*input="npy:FOLDER"'):
+        with self.assertRaisesRegex(TypeError, "the graph is a set; give the name of one in files, a Data of PyG"):
+            strata.partition({1}, parts=2, output=output)
+        with self.assertRaisesRegex(strata.InputError, "there is no edge_index"):
             strata.partition({}, parts=2, output=output)
         with self.assertRaises(ValueError):
             strata.partition("ogb:nowhere", parts=2, output=output)
@@ -148,7 +150,12 @@ class Partition(unittest.TestCase):
             self.assertFalse(_jobs.shows_bars())
 
         class Watch:
-            rounds = [[(1, "write", "nodes", 3, 10)], [(1, "write", "nodes", 10, 10), (2, "sync", "parts", 0, 2)], []]
+            rounds = [
+                [(1, "write", "nodes", 3, 10, "loss 0.5")],
+                [(1, "write", "nodes", 10, 10, ""), (2, "sync", "parts", 0, 2, "")],
+                [],
+                [(3, "check", "nodes", 1, 20, "")],
+            ]
 
             def bars(self):
                 return self.rounds.pop(0)
@@ -156,11 +163,15 @@ class Partition(unittest.TestCase):
         bars._watch = Watch()
         with contextlib.redirect_stderr(terminal):
             bars.draw()
-            self.assertEqual(bars._drawn[1].n, 3)
+            first = bars._drawn[1]
+            self.assertEqual((first.n, first.postfix), (3, "loss 0.5"))
             bars.draw()
             self.assertEqual((bars._drawn[1].n, bars._drawn[2].n), (10, 0))
             bars.draw()
             self.assertEqual(bars._drawn, {})
+            bars.draw()
+            self.assertIs(bars._drawn[3], first)  # it goes on in the line of the first
+            self.assertEqual((first.n, first.total, first.desc), (1, 20, "check: "))
             bars.close()
         self.assertIn("write", terminal.getvalue())
 

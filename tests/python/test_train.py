@@ -16,7 +16,6 @@ import unittest
 
 import torch
 from safetensors.torch import load_file
-from torch_geometric.data import Data
 from torch_geometric.nn import GraphSAGE
 
 import strata
@@ -117,7 +116,17 @@ class Train(unittest.TestCase):
     def test_has_the_options_of_the_program_as_arguments(self):
         listed = subprocess.run([BIN / "strata-train", "--help", "all"], capture_output=True, text=True).stdout
         names = [name.replace("-", "_") for name in re.findall(r"^  --([a-z][a-z0-9-]*)", listed, re.MULTILINE)]
-        self.assertEqual(list(inspect.signature(strata.train).parameters), names)
+        parameters = inspect.signature(strata.train).parameters
+        self.assertEqual(list(parameters), ["graph", "on_epoch", *names[1:], "config"])
+        self.assertEqual((parameters["hidden"].default, parameters["fanouts"].default), (256, [15, 10, 5]))
+        for name in names[1:]:
+            self.assertIn(f"\n        {name}: ", strata.train.__doc__)
+
+    def test_has_their_types_and_help_from_the_table(self):
+        generator = HERE.parents[1] / "python/bindings/train_options.py"
+        done = subprocess.run([sys.executable, generator], capture_output=True, text=True)
+        written = (pathlib.Path(strata.__file__).parent / "_train_options.py").read_text()
+        self.assertEqual(written, done.stdout, f"{done.stderr}\n{generator} > python/strata/_train_options.py writes it anew")
 
     def test_plans(self):
         parts = strata.partition(SPEC, parts=2, output=self.folder / "parts")["path"]
@@ -151,8 +160,6 @@ class Train(unittest.TestCase):
                 self.train(**options)
             self.assertIn(words, str(caught.exception))
             self.assertNotIn(" --", str(caught.exception))
-        with self.assertRaisesRegex(TypeError, r"graph is a Data;.*strata.save.*strata.partition.*strata.from_pyg.data"):
-            self.train(graph=Data(num_nodes=3))
         self.assertFalse((self.folder / "run").exists())
         self.train(epochs=1)
         with self.assertRaisesRegex(strata.InputError, "has a run already"):

@@ -51,7 +51,8 @@ class Command {
   Command(int argc, const char* const* argv, const std::string& own_model = {},
           Purpose purpose = Purpose::train);
   /// The same options, named in a call from a program; `caller` is its name in messages and records:
-  /// "strata.train". Throws InputError for names that are unknown.
+  /// "strata.train". To use a trained model, "run" names its folder, and without "graph" the graph is the one
+  /// that it was trained on. Throws InputError for names that are unknown.
   Command(std::vector<NamedOption> options, const std::string& caller, Purpose purpose = Purpose::train);
   ~Command();
   Command(Command&&) noexcept;
@@ -91,3 +92,14 @@ struct Program {
 int run_program(int argc, char** argv, const Program& program);
 
 }  // namespace strata::cli
+
+namespace strata {
+
+template <>
+inline constexpr auto enum_names<cli::Purpose> =
+    std::to_array<EnumName<cli::Purpose>>({{cli::Purpose::train, "train"},
+                                           {cli::Purpose::predict, "predict"},
+                                           {cli::Purpose::evaluate, "evaluate"},
+                                           {cli::Purpose::plan, "plan"}});
+
+}  // namespace strata

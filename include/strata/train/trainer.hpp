@@ -22,7 +22,7 @@ namespace strata::train {
 /// The result of a training run.
 struct TrainResult {
   std::string folder = {};  ///< the folder that the run wrote into
-  bool stopped = false;     ///< by a signal, with a checkpoint; else the run is complete
+  bool stopped = false;     ///< as asked, with a checkpoint; else the run is complete
   int best_epoch = 0;       ///< by validation
   Scores valid, test;       ///< of the best model
   int epochs_done = 0;
@@ -74,6 +74,10 @@ class Task;
 
 using ModelFactory = std::function<std::shared_ptr<nn::BlockModel>(const nn::ModelOptions&)>;
 
+/// Gets the record of each epoch that is over as JSON: the "epoch" of metrics.jsonl, with the scores "valid" and
+/// "test" if it was evaluated. Returns whether the run goes on; if not, it stops with a checkpoint.
+using EpochCallback = std::function<bool(const std::string& record)>;
+
 /// The whole run: load, train, evaluate, checkpoint, report. Collective over `world`; the same result on
 /// every rank.
 ///
@@ -89,9 +93,11 @@ using ModelFactory = std::function<std::shared_ptr<nn::BlockModel>(const nn::Mod
 /// config.own_model names. The latter derives from nn::BlockModel and has f32 parameters; every rank must
 /// make it with the same weights (by options.seed). Its buffers may differ between ranks during training.
 /// Before each evaluation and checkpoint, floating-point buffers become the mean over the ranks, and others
-/// become those of the first rank. `task` is what is learned; null: make_node_classes().
+/// become those of the first rank. `task` is what is learned; null: make_node_classes(). `on_epoch` is called
+/// on the first rank only, whose answer counts for all, while the others wait for as long as it takes.
 TrainResult train(const TrainConfig& config, const comm::World& world, StopListener& stop,
-                  const ModelFactory& make_model = nn::make_model, const Task* task = nullptr);
+                  const ModelFactory& make_model = nn::make_model, const Task* task = nullptr,
+                  const EpochCallback& on_epoch = {});
 
 /// {"libtorch 2.11.0", "Open MPI v4.1.4", "NCCL 2.28.9", "CUDA 13.0", "HDF5 1.10.8"}: the libraries of this
 /// process. METIS is not among them: parts record which one made them.

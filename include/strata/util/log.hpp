@@ -107,6 +107,8 @@ struct BarState {
   std::uint64_t number = 0;  ///< of no other bar of this process
   std::string title, unit;
   std::int64_t done = 0, total = 0;
+  std::string words =
+      {};  ///< the latest of BarNotes, with the time that is left where the bar cannot know it
 };
 
 /// Passes bars to programs that draw them in their own way, for example in a notebook: while one lives, new

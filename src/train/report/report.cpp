@@ -383,13 +383,15 @@ std::string nothing_left(const TrainConfig& config, Count epochs_done) {
 std::string closing_text(const TrainConfig& config, const TrainResult& result) {
   const char* const program = config.own_model.empty() ? "strata-train" : "this program:";
   if (result.stopped) {
-    return fmt::format("stopped by a signal in epoch {}; continue with\n  {} --resume {}\n",
-                       result.epochs_done + 1, program, config.output);
+    return fmt::format("stopped in epoch {}; continue with\n  {} --resume {}\n", result.epochs_done + 1,
+                       program, config.output);
   }
-  return fmt::format(
-      "model   {0}/model.safetensors, of epoch {1}\n"
-      "next    {2} predict {0} --graph {3} \\\n          --output logits.npy\n",
-      config.output, result.best_epoch, program, config.graph.text());
+  const std::string next = config.graph.is_in_memory()
+                               ? fmt::format("strata.predict(\"{}\", data)", config.output)
+                               : fmt::format("{} predict {} --graph {} \\\n          --output logits.npy",
+                                             program, config.output, config.graph.text());
+  return fmt::format("model   {}/model.safetensors, of epoch {}\nnext    {}\n", config.output,
+                     result.best_epoch, next);
 }
 
 }  // namespace strata::train

@@ -65,12 +65,12 @@ class Jobs : public testing::Test {
     }
     return all;
   }
-  static TrainJob start(std::vector<NamedOption> options, bool plan_only = false) {
+  static TrainJob start(std::vector<NamedOption> options, Purpose purpose = Purpose::train) {
     return {std::move(options),
             {.caller = "strata.train",
              .ranks = comm::solo_backend(),
              .terminal = LogLevel::off,
-             .plan_only = plan_only}};
+             .purpose = purpose}};
   }
 
   test::TemporaryFolder folder_;

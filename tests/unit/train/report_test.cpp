@@ -341,9 +341,8 @@ TEST(ClosingText, SaysWhereTheModelIsAndHowToGoOn) {
   EXPECT_EQ(closing_text(config, complete),
             "model   runs/first/model.safetensors, of epoch 4\n"
             "next    strata-train predict runs/first --graph parts \\\n          --output logits.npy\n");
-  EXPECT_THAT(
-      closing_text(config, stopped),
-      HasSubstr("stopped by a signal in epoch 3; continue with\n  strata-train --resume runs/first\n"));
+  EXPECT_THAT(closing_text(config, stopped),
+              HasSubstr("stopped in epoch 3; continue with\n  strata-train --resume runs/first\n"));
 }
 
 TEST(SmSplitRecord, HasEveryMeasuredSplit) {

@@ -19,6 +19,7 @@
 #include "strata/comm/communicator.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/log.hpp"
+#include "strata/util/system.hpp"
 #include "strata/util/text.hpp"
 
 namespace strata::python {
@@ -201,6 +202,8 @@ void bind_runtime(nb::module_& module) {
         init_log(name, enum_value<LogLevel>(level, "level"));
       },
       "name"_a, "level"_a, "Sends messages of this level and above to stderr, with the rank's name.");
+  module.def("available_host_bytes", &available_host_bytes,
+             "What new allocations may use of the host, within the limits of this process.");
   module.def("find_launcher", &launcher, "The launcher of this process: none, mpi or torch.");
   nb::class_<Process>(module, "Process",
                       "This process among the ranks of a run. Its properties are not collective.")

@@ -25,7 +25,7 @@ from strata.objects import Described, describe, write
 
 _SHARED = pathlib.Path("/dev/shm")
 _PIECE = 32 << 20  # bytes that are sent to other hosts at a time
-_LEAST_FREE = 4 << 30  # bytes that shared memory keeps free for others, or the disk is used
+_LEAST_FREE = 2 << 30  # bytes that stay free in shared memory; else the disk is used
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,8 @@ class _Given:
 
 
 def _room() -> int:
-    """Bytes that shared memory has free: of its own limit, and of what the host has."""
-    with open("/proc/meminfo", encoding="ascii") as lines:
-        free = next((int(line.split()[1]) << 10 for line in lines if line.startswith("MemAvailable:")), 0)
-    return min(shutil.disk_usage(_SHARED).free, free) if os.access(_SHARED, os.W_OK) else 0
+    """Bytes that shared memory has free: of its own limit, and of what this process may take."""
+    return min(shutil.disk_usage(_SHARED).free, _core.available_host_bytes()) if os.access(_SHARED, os.W_OK) else 0
 
 
 def _remove_left(root: pathlib.Path) -> None:

@@ -164,11 +164,20 @@ class Graph:
             edge_index, weights = edge_index[:, order], None if weights is None else weights[order]
         return {
             "edge_index": edge_index,
-            "x": self.features[:].cpu() if self.num_features else None,
+            "x": self._features_on_cpu() if self.num_features else None,
             "y": self.labels[:].cpu() if self._core.has_labels else None,
             "edge_weight": weights,
             "num_nodes": self.num_nodes,
         } | {split: self.nodes(split) for split in _SPLITS}
+
+    def _features_on_cpu(self) -> torch.Tensor:
+        """All rows, through a part of the device's memory."""
+        import torch
+
+        rows, at_once = torch.empty(self.features.shape), 1 << 20
+        for first in range(0, self.num_nodes, at_once):
+            rows[first : first + at_once] = self.features[first : first + at_once]
+        return rows
 
     def __copy__(self) -> Graph:
         return self  # nothing of it changes; scripts of PyG give each loader a copy of the Data

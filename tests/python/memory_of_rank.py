@@ -48,6 +48,8 @@ result = train(data, "same")
 told["losses"] = losses(result)
 told["first only"] = losses(train(data if rank == 0 else None, "first"))
 told["second only"] = losses(train(data if rank == 1 else None, "second"))
+if machines == "1":
+    told["from_pyg"] = losses(train(strata.from_pyg(data), "from_pyg"))
 logits = strata.predict(result, data)
 told["logits"] = logits.tolist()
 nodes = [7, 3, 399]

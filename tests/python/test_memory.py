@@ -72,7 +72,7 @@ class Memory(unittest.TestCase):
 
     def test_three_lines_give_the_logits_of_the_trained_weights(self):
         self.data.edge_index = torch.cat([self.data.edge_index, self.data.edge_index[:, :500]], dim=1)  # repeated edges count
-        result = self.train(self.data, epochs=5)
+        result = self.train(self.data, epochs=5, device=None)
         logits = strata.predict(result, self.data)
         self.assertGreater(result.test.accuracy, 0.5)
         model = GraphSAGE(in_channels=8, hidden_channels=16, num_layers=2, out_channels=4)
@@ -226,6 +226,7 @@ class Memory(unittest.TestCase):
                     self.assertEqual(rank["losses"], told[0]["losses"])
                     self.assertEqual(rank["first only"], rank["losses"])
                     self.assertEqual(rank["second only"], rank["losses"])
+                    self.assertEqual(rank.get("from_pyg", rank["losses"]), rank["losses"])
                     self.assertEqual(rank["logits"], told[0]["logits"])
                     self.assertTrue(rank["chosen are rows of all"])
                     self.assertEqual(rank["stopped"], [True, 2])

@@ -34,7 +34,7 @@ class Types(unittest.TestCase):
             folder = pathlib.Path(name)
             for number, script in enumerate(scripts_of_the_page()):
                 (folder / f"script_{number}.py").write_text(script)
-            (folder / "wrong.py").write_text("import strata\n\ngraph = strata.load(3)\nrows: int = graph.features.shape[0]\n")
+            (folder / "wrong.py").write_text("import strata\n\ngraph = strata.load(3)\nrows: int = graph.features.shape[0]\nstrata.train(graph, epochs=\"all\", hiden=3)\n")
             self.assertGreater(len(list(folder.iterdir())), 2)
             examples = [ROOT / "examples/python", ROOT / "examples/dgs"] if (PACKAGE / "rpc").is_dir() else []
             done = mypy(PACKAGE, *examples, *folder.iterdir())
@@ -46,8 +46,10 @@ class Types(unittest.TestCase):
             r'|"torch.multiprocessing" does not explicitly export'
         )
         found = [line for line in found if not re.search(rf"^examples/(dgs|python)/.*({of_torch})", line)]
-        self.assertEqual(len(found), 1, done.stdout + done.stderr)
+        self.assertEqual(len(found), 3, done.stdout + done.stderr)
         self.assertRegex(found[0], 'wrong.py:3: error: Argument 1 to "load" has incompatible type "int"')
+        self.assertIn('Unexpected keyword argument "hiden" for "train"', "".join(found))
+        self.assertRegex("".join(found), 'Argument "epochs" to "train" has incompatible type "str"')
 
 
 if __name__ == "__main__":

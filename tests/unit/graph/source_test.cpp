@@ -100,6 +100,21 @@ TEST(Source, RefusesWhatItDoesNotKnow) {
   expect_error([] { Source("synthetic:nods=5"); }, {"nods"});
 }
 
+TEST(Source, NamesACopyOfAGraphInMemoryByWhatItIs) {
+  const Source parts("memory:Data(x=[3, 2]);/dev/shm/a"), arrays("memory:Data(x=[3, 2]);npy:/dev/shm/b");
+  EXPECT_EQ(std::get<std::filesystem::path>(*parts.parts()), "/dev/shm/a");
+  EXPECT_EQ(arrays.dataset()->place, "/dev/shm/b");
+  for (const Source& source : {parts, arrays}) {
+    EXPECT_EQ(source.text(), "memory:Data(x=[3, 2])");
+    EXPECT_TRUE(source.is_in_memory());
+    EXPECT_FALSE(source.is_generated());
+  }
+  const Source gone(parts.text());  // as a run's configuration names it
+  EXPECT_EQ(gone.text(), parts.text());
+  expect_error([&] { gone.parts(); }, {"memory:Data(x=[3, 2]) lay in the memory of a program", "resume=RUN"});
+  EXPECT_FALSE(Source("parts").is_in_memory());
+}
+
 TEST(Source, IsAFolderIfThereIsOneOfItsName) {
   const test::TemporaryFolder folder;
   std::filesystem::create_directories(folder / "run:1");

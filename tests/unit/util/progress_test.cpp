@@ -30,6 +30,18 @@ TEST(BarWatch, TellsTheBarsThatAreThere) {
   EXPECT_EQ(watch.bars()[0].number, both[1].number);
 }
 
+TEST(BarWatch, TellsTheWordsOfABarAndTheTimeThatIsLeft) {
+  const BarWatch watch;
+  ProgressBar bar(
+      "epoch 1/3", 50, "seeds", true,
+      {.words = [] { return "loss 0.5"; }, .seconds_left = [](std::int64_t done) { return done; }});
+  bar.advance(3);
+  EXPECT_EQ(watch.bars()[0].words, "");  // not at every step
+  std::this_thread::sleep_for(std::chrono::milliseconds(150));
+  bar.advance(4);
+  EXPECT_EQ(watch.bars()[0].words, "loss 0.5  7.0 s left");
+}
+
 TEST(BarWatch, SeesOnlyBarsThatBeganMeanwhileAndAreEnabled) {
   ProgressBar earlier("earlier", 10, "nodes");
   const BarWatch watch;

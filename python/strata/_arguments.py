@@ -60,7 +60,7 @@ def epoch(value: Any) -> int:
 def caller() -> int:
     """The stacklevel with which a warning names the line that called this package."""
     level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "strata":
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("strata", "contextlib"):
         level, frame = level + 1, frame.f_back
     return level
 

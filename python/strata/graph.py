@@ -156,7 +156,8 @@ class Graph:
         import torch
 
         nodes = torch.arange(self.num_nodes)
-        found = self.in_edges(nodes)
+        found, targets = self.in_edges(nodes), self._attributes.targets
+        y = self.labels[:].cpu() if self._core.has_labels else None
         edge_index = torch.stack([torch.from_numpy(found.sources), nodes.repeat_interleave(torch.from_numpy(found.counts))])
         weights = None if found.weights is None else torch.from_numpy(found.weights)
         if found.edge_ids is not None:
@@ -165,7 +166,7 @@ class Graph:
         return {
             "edge_index": edge_index,
             "x": self._features_on_cpu() if self.num_features else None,
-            "y": self.labels[:].cpu() if self._core.has_labels else None,
+            "y": y if targets is None else targets.values,
             "edge_weight": weights,
             "num_nodes": self.num_nodes,
         } | {split: self.nodes(split) for split in _SPLITS}

@@ -115,9 +115,12 @@ def train(graph: Any = None, *, on_epoch: OnEpoch | None = None, **options: Unpa
         InputError, OutOfMemory and their like. Ctrl-C stops the run after the step under way, with a checkpoint from which
         resume=FOLDER continues, as the KeyboardInterrupt says; a second Ctrl-C does not wait for that.
     """
+    require_torch()
+    _join(dict(options))
     epochs = _Epochs(on_epoch)
     result = _run("train", graph, dict(options), epochs)
-    _process.together(lambda: epochs.raise_error(result["folder"]))
+    if epochs.are_watched:
+        _process.together(lambda: epochs.raise_error(result["folder"]))
     import torch.utils.dlpack
 
     return TrainResult(
@@ -271,10 +274,12 @@ def report(*runs: str | os.PathLike[str], output: str | os.PathLike[str] | None 
 
 
 class _Epochs:
-    """Calls the caller's function for the records of epochs."""
+    """Calls the first rank's function for the records of epochs. Made by all ranks together."""
 
     def __init__(self, function: OnEpoch | None) -> None:
-        self.function = function
+        current = _process.process()
+        self.function = function if current.rank == 0 else None
+        self.are_watched = current.least(int(self.function is None)) == 0  # on the first rank; the same on all
         self._error: Exception | None = None
 
     def answer(self, job: Any) -> None:
@@ -329,7 +334,7 @@ def _run_on(parts: Parts, purpose: str, options: dict[str, Any], epochs: _Epochs
     progress = given.get("progress", "auto")
     bars = None if progress in ("lines", "off") else Bars(_train, True if progress == "bar" else None)
     gpu = int(process.device.partition(":")[2]) if process.device.startswith("cuda") else None  # on which this rank's graphs lie
-    calls = epochs if epochs is not None and epochs.function is not None and process.rank == 0 else None
+    calls = epochs if epochs is not None and epochs.function is not None else None
     job = _train.TrainJob.start(given, f"strata.{purpose}", process.ranks(), _process.log_level(), purpose, gpu, calls is not None)
     may_free = [purpose == "train" and parts.is_copy and not given.get("start_early")]
 

@@ -14,6 +14,7 @@ import numpy
 import scipy.sparse
 import torch
 from torch_geometric.data import Data, HeteroData
+from torch_geometric.datasets import FakeDataset
 from torch_geometric.nn import GraphSAGE
 
 import strata
@@ -120,9 +121,12 @@ class Memory(unittest.TestCase):
         self.assertRegex(report["input"], r"memory:Data\(edge_index=\[2, 3000\], x=\[400, 8\]")
         report = strata.partition(scipy.sparse.eye(5, format="csr"), parts=1, output=self.folder / "eye")
         self.assertEqual((report["num_nodes"], report["num_edges"], report["edge_weights"]), (5, 5, False))
+        dataset = FakeDataset(num_graphs=1, avg_num_nodes=50)
+        self.assertEqual(strata.partition(dataset, parts=1, output=self.folder / "fake")["num_nodes"], dataset[0].num_nodes)
         result = self.train(self.data)
         logits = strata.predict(result, self.data)
         self.assertTrue(torch.equal(strata.predict(result, self.folder / "parts"), logits))  # in the order of the input
+        self.assertTrue(strata.plan(self.data, **OPTIONS)["fits"])
         again = strata.train(self.folder / "parts", resume=result.folder, epochs=3)
         self.assertEqual(again.epochs, 3)
 
@@ -145,6 +149,8 @@ class Memory(unittest.TestCase):
             wanted = logits[torch.as_tensor(nodes).long() if getattr(nodes, "dtype", None) != torch.bool else nodes]
             self.assertTrue(torch.equal(strata.predict(str(result.folder), self.data, nodes), wanted), nodes)
         self.assertTrue(torch.equal(strata.predict(result, self.data, split="test"), logits[self.data.test_mask]))
+        unlabelled = Data(x=self.data.x, edge_index=self.data.edge_index)
+        self.assertTrue(torch.equal(strata.predict(result, unlabelled), logits))
         evaluated = strata.evaluate(result, self.data)
         self.assertEqual((evaluated.valid.accuracy, evaluated.test.nodes), (result.valid.accuracy, int(self.data.test_mask.sum())))
         named = self.train("synthetic:kind=sbm,nodes=500,degree=5,features=8,classes=4,train=100,valid=50,test=50", "named")
@@ -181,6 +187,10 @@ class Memory(unittest.TestCase):
         for graph in ({1, 2}, 7, self.data.edge_index):
             with self.subTest(graph=type(graph)), self.assertRaisesRegex(TypeError, "give the name of one in files, a Data of PyG"):
                 self.train(graph)
+        for graph in (whole | {"y": self.data.y + 0.5}, strata.from_tensors(**whole | {"y": self.data.y + 0.5})):
+            with self.assertWarnsRegex(UserWarning, "y is left out") as warned, self.assertRaisesRegex(strata.InputError, "no labels"):
+                self.train(graph)
+            self.assertEqual(warned.filename, __file__)
         self.assertFalse((self.folder / "run").exists())
 
     def test_a_callback_sees_each_epoch_and_may_stop_the_run(self):

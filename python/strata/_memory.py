@@ -193,8 +193,8 @@ class Parts:
 
 
 @contextlib.contextmanager
-def as_parts(graph: Any, ranks_per_machine: int = 0) -> Iterator[Parts]:
-    """Parts of a graph until the end of the block. Collective.
+def as_parts(graph: Any, ranks_per_machine: int = 0, shows_bars: bool | None = None) -> Iterator[Parts]:
+    """Parts of a graph until the end of the block. Collective. `shows_bars`: as Bars takes it.
 
     Of a graph in memory, the first rank that was given it makes parts in shared memory, as many as there are machines; each
     other host gets one copy of them. Ranks that were given one, too, must have been given the same; others None.
@@ -215,7 +215,7 @@ def as_parts(graph: Any, ranks_per_machine: int = 0) -> Iterator[Parts]:
             assert given.write is not None
             folder = stack.enter_context(scratch_folder(3 * given.num_bytes))
             with _without_place(folder):
-                _cut(given.write(folder), folder / "parts", machines)
+                _cut(given.write(folder), folder / "parts", machines, Bars(_core, shows_bars))
             shutil.rmtree(folder / "graph", ignore_errors=True)
             made.append(folder / "parts")
             return _in_words(given.words, str(folder / "parts"))
@@ -237,9 +237,8 @@ def _require_same(given: _Given, key: str, holder: int) -> None:
         )
 
 
-def _cut(source: str, output: pathlib.Path, parts: int) -> None:
+def _cut(source: str, output: pathlib.Path, parts: int, bars: Bars) -> None:
     """Keeps repeated edges, as from_tensors() does."""
-    bars = Bars(_core)
     options = [("input", [source]), ("parts", [str(parts)]), ("output", [str(output)]), ("duplicates", ["keep"])]
     finish(_core.CommandJob.start("build", [], options, "strata.partition"), bars)
 

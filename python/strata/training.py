@@ -120,7 +120,7 @@ def train(graph: Any = None, *, on_epoch: OnEpoch | None = None, **options: Unpa
     epochs = _Epochs(on_epoch)
     result = _run("train", graph, dict(options), epochs)
     if epochs.are_watched:
-        _process.together(lambda: epochs.raise_error(result["folder"]))
+        _process.together(epochs.raise_error)
     import torch.utils.dlpack
 
     return TrainResult(
@@ -180,6 +180,8 @@ def predict(run: Run, graph: Any = None, nodes: Any = None, **options: Any) -> t
         numbers them. The ranks of a host share the memory until they write to it. Several hosts need the run's folder on a file
         system that they share.
     """
+    if "output" in options:
+        raise InputError("strata.predict() returns the logits, and takes no output", "Write them yourself: torch.save(logits, FILE).")
     require_torch()
     _join(options)
     wanted = _process.together(lambda: None if nodes is None else _ids(nodes))
@@ -299,12 +301,14 @@ class _Epochs:
             return False
         return answer is None
 
-    def raise_error(self, folder: str) -> None:
-        if self._error is None:
-            return
-        if hasattr(self._error, "add_note"):
-            self._error.add_note(f"on_epoch raised this; strata.train(resume={folder!r}) continues the run")
-        raise self._error
+    def note(self, words: str) -> None:
+        """Adds to the function's error how the run goes on."""
+        if words and self._error is not None and hasattr(self._error, "add_note"):
+            self._error.add_note(f"on_epoch raised this; {words}")
+
+    def raise_error(self) -> None:
+        if self._error is not None:
+            raise self._error
 
 
 def _join(options: dict[str, Any]) -> None:
@@ -317,8 +321,13 @@ def _join(options: dict[str, Any]) -> None:
 def _run(purpose: str, graph: Any, options: dict[str, Any], epochs: _Epochs | None = None) -> dict[str, Any]:
     require_torch()
     _join(options)
-    with as_parts(graph, options.get("ranks_per_machine") or 0) as parts:
+    with as_parts(graph, options.get("ranks_per_machine") or 0, _shows_bars(options)) as parts:
         return _run_on(parts, purpose, options, epochs)
+
+
+def _shows_bars(options: dict[str, Any]) -> bool | None:
+    """As Bars takes it: None is where somebody watches."""
+    return {"bar": True, "lines": False, "off": False}.get(str(options.get("progress")))
 
 
 def _run_on(parts: Parts, purpose: str, options: dict[str, Any], epochs: _Epochs | None) -> dict[str, Any]:
@@ -331,8 +340,8 @@ def _run_on(parts: Parts, purpose: str, options: dict[str, Any], epochs: _Epochs
     for name, chosen in here.items():
         if name not in given and name.replace("_", "-") not in given:
             given[name] = chosen
-    progress = given.get("progress", "auto")
-    bars = None if progress in ("lines", "off") else Bars(_train, True if progress == "bar" else None)
+    shown = _shows_bars(options)
+    bars = None if shown is False else Bars(_train, shown)
     gpu = int(process.device.partition(":")[2]) if process.device.startswith("cuda") else None  # on which this rank's graphs lie
     calls = epochs if epochs is not None and epochs.function is not None else None
     job = _train.TrainJob.start(given, f"strata.{purpose}", process.ranks(), _process.log_level(), purpose, gpu, calls is not None)
@@ -345,12 +354,16 @@ def _run_on(parts: Parts, purpose: str, options: dict[str, Any], epochs: _Epochs
         if calls is not None:
             calls.answer(job)
 
-    result: dict[str, Any] = finish(job, bars, lambda left: _left_by(left) if purpose == "train" else "", meanwhile)
+    def left(result: dict[str, Any]) -> str:
+        if purpose != "train" or not result["stopped"]:
+            return ""
+        data = "data, " if parts.is_copy else ""
+        return f"stopped with a checkpoint: strata.train({data}resume={result['folder']!r}) continues"
+
+    result: dict[str, Any] = finish(job, bars, left, meanwhile)
+    if calls is not None:
+        calls.note(left(result))
     return result
-
-
-def _left_by(left: dict[str, Any]) -> str:
-    return f"stopped with a checkpoint: strata.train(resume={left['folder']!r}) continues" if left["stopped"] else ""
 
 
 def _value(value: Any) -> Any:

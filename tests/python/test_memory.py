@@ -159,6 +159,7 @@ class Memory(unittest.TestCase):
             (lambda: strata.predict(result, self.data, [400]), "400"),
             (lambda: strata.predict(result, self.data, [0.5]), "nodes is of type float64"),
             (lambda: strata.predict(result, self.data, [1], split="test"), "nodes contradicts split"),
+            (lambda: strata.predict(result, self.data, output="x.npy"), "takes no output"),
             (lambda: strata.predict(result, self.data, hidden=3), "hidden is no option of predict"),
             (lambda: strata.evaluate(result, self.data, epochs=3), "epochs is no option of evaluate"),
             (lambda: strata.evaluate(result, self.data, devise="cpu"), "strata.evaluate.. knows no option devise\n  Did you mean device"),
@@ -214,7 +215,7 @@ class Memory(unittest.TestCase):
             with self.subTest(folder), self.assertRaises(type(error)) as caught:
                 self.train(self.data, folder, epochs=50, on_epoch=fail)
             told = getattr(caught.exception, "__notes__", caught.exception.args)
-            self.assertIn(f"strata.train(resume={str(self.folder / folder)!r}) continues", told[0])
+            self.assertIn(f"strata.train(data, resume={str(self.folder / folder)!r}) continues", told[0])
             self.assertEqual(strata.train(self.data, resume=self.folder / folder, epochs=3).epochs, 3)
         with self.assertRaisesRegex(TypeError, "on_epoch returned True"):
             self.train(self.data, "other", on_epoch=lambda record: True)

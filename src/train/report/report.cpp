@@ -382,11 +382,13 @@ std::string nothing_left(const TrainConfig& config, Count epochs_done) {
 
 std::string closing_text(const TrainConfig& config, const TrainResult& result) {
   const char* const program = config.own_model.empty() ? "strata-train" : "this program:";
+  const bool in_memory = config.graph.is_in_memory();
   if (result.stopped) {
-    return fmt::format("stopped in epoch {}; continue with\n  {} --resume {}\n", result.epochs_done + 1,
-                       program, config.output);
+    const std::string next = in_memory ? fmt::format("strata.train(data, resume=\"{}\")", config.output)
+                                       : fmt::format("{} --resume {}", program, config.output);
+    return fmt::format("stopped in epoch {}; continue with\n  {}\n", result.epochs_done + 1, next);
   }
-  const std::string next = config.graph.is_in_memory()
+  const std::string next = in_memory
                                ? fmt::format("strata.predict(\"{}\", data)", config.output)
                                : fmt::format("{} predict {} --graph {} \\\n          --output logits.npy",
                                              program, config.output, config.graph.text());

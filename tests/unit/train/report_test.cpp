@@ -343,6 +343,9 @@ TEST(ClosingText, SaysWhereTheModelIsAndHowToGoOn) {
             "next    strata-train predict runs/first --graph parts \\\n          --output logits.npy\n");
   EXPECT_THAT(closing_text(config, stopped),
               HasSubstr("stopped in epoch 3; continue with\n  strata-train --resume runs/first\n"));
+  config.graph = "memory:Data(x=[3, 2]);parts";
+  EXPECT_THAT(closing_text(config, complete), EndsWith("next    strata.predict(\"runs/first\", data)\n"));
+  EXPECT_THAT(closing_text(config, stopped), EndsWith("  strata.train(data, resume=\"runs/first\")\n"));
 }
 
 TEST(SmSplitRecord, HasEveryMeasuredSplit) {

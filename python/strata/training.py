@@ -200,12 +200,8 @@ def _folder_of(run: Run) -> str:
 
 
 def _ids(nodes: Any) -> Any:
-    import numpy
-
     array = host_array(nodes, "nodes")
-    if array.dtype == bool and array.ndim == 1:
-        return numpy.flatnonzero(array)
-    return list_of_ids(array, "nodes")
+    return array if array.dtype == bool and array.ndim == 1 else list_of_ids(array, "nodes")
 
 
 @contextlib.contextmanager

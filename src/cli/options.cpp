@@ -48,7 +48,8 @@ void add_inference_options(options::OptionTable& table, train::InferenceRequest&
   table.group("Predictions", "predictions");
   table.add("output", request.logits, "File for the logits: .npy, or .csv, which also has the nodes' ids")
       .common();
-  table.add("nodes", request.nodes, "Write only these nodes, in this order: a .npy file of ids").common();
+  table.add("nodes", request.nodes, "Write only these nodes, in this order: a .npy file of ids, or of a mask")
+      .common();
   table.add("split", request.split, "Write only the nodes of this split, in order of their ids").common();
 }
 

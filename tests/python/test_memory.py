@@ -157,6 +157,7 @@ class Memory(unittest.TestCase):
         self.assertEqual(strata.predict(named).shape, (500, 4))  # of the graph that it was trained on
         for call, words in (
             (lambda: strata.predict(result, self.data, [400]), "400"),
+            (lambda: strata.predict(result, self.data, self.data.test_mask[:-1]), "the mask has 399 entries, and the graph 400 nodes"),
             (lambda: strata.predict(result, self.data, [0.5]), "nodes is of type float64"),
             (lambda: strata.predict(result, self.data, [1], split="test"), "nodes contradicts split"),
             (lambda: strata.predict(result, self.data, output="x.npy"), "takes no output"),

@@ -112,7 +112,13 @@ std::vector<NodeId> read_node_ids(const char* option, const std::string& path, C
     refuse(fmt::format("the array has the shape {}", array.shape_text()),
            "Give a list of ids, of shape (N,).");
   std::vector<NodeId> ids;
-  if (array.is('i', 8) || array.is('u', 8))
+  if (array.is('b', 1)) {
+    if (array.shape[0] != num_nodes)
+      refuse(fmt::format("the mask has {} entries, and the graph {} nodes", array.shape[0], num_nodes),
+             "Give an entry per node, or ids.");
+    for (NodeId node = 0; node < num_nodes; ++node)
+      if (array.data[node] != std::byte{0}) ids.push_back(node);
+  } else if (array.is('i', 8) || array.is('u', 8))
     ids = ids_of<std::int64_t>(array);
   else if (array.is('i', 4))
     ids = ids_of<std::int32_t>(array);
@@ -120,7 +126,7 @@ std::vector<NodeId> read_node_ids(const char* option, const std::string& path, C
     ids = ids_of<std::uint32_t>(array);
   else
     refuse(fmt::format("the numbers are {}", array.type_name()),
-           "Give ids as int64 or int32 (a mask becomes ids with numpy.flatnonzero).");
+           "Give ids as int64 or int32, or a mask as bool.");
   for (std::size_t i = 0; i < ids.size(); ++i)
     if (ids[i] < 0 || ids[i] >= num_nodes)
       refuse(fmt::format("entry {} is {}, but nodes are 0 to {}", i, ids[i], num_nodes - 1),

@@ -20,7 +20,7 @@ std::string path_of_all_logits(const std::string& path, bool selects);
 void finish_logits(const std::string& all, const std::string& path,
                    const std::optional<std::vector<NodeId>>& nodes);
 
-/// The ids in a .npy file of integers. Throws InputError naming `option`, the file and the position of an id
+/// The ids in a .npy file of integers, or the nodes of a mask, a .npy file of bool. Throws InputError naming `option`, the file and the position of an id
 /// that is not below `num_nodes`.
 std::vector<NodeId> read_node_ids(const char* option, const std::string& path, Count num_nodes);
 

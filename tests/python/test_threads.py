@@ -22,6 +22,8 @@ NOT_CALLED = {
     "init": "joins the ranks, once",
     "init_process_group": "joins the ranks, once",
     "train": "has the process to itself; test_train.py",
+    "evaluate": "the same; test_memory.py",
+    "predict": "the same; test_memory.py",
     "plan": "has the process to itself; test_train.py",
     "fit": "has torch's random generator to itself; test_fit.py",
     "report": "reads files only; test_reports.py",

@@ -31,16 +31,9 @@ _WHOLE = "Compute the graph as a whole, model(x, edge_index), or by batches of N
 
 def infer(model: torch.nn.Module, graph: Graph, form: str, batch_size: int, num_layers: int | None, ranks: Ranks) -> Tensor:
     """strata.inference() within a group of ranks, of a model that is wrapped in nothing."""
-    _check_device(model)
+    model.to(process().device)
     with _evaluated(model), torch.no_grad():
         return _Inference(model, graph, form, batch_size, num_layers, ranks).run()
-
-
-def _check_device(model: torch.nn.Module) -> None:
-    held = next(iter(model.parameters()), None)
-    wanted = torch.device(process().device)
-    if held is not None and held.device.type != wanted.type:
-        raise InputError(f"the model lies on {held.device}, and this rank computes on {wanted}", "model.to(strata.process().device)")
 
 
 @contextmanager

@@ -144,7 +144,7 @@ def inference(
 
     Args:
         model: model(x, edge_index[, edge_weight, edge_attr]), such as torch_geometric's GraphSAGE, GCN, GAT, GIN and PNA; or
-            model(x, blocks), as for NodeLoader's batches. On this process's device.
+            model(x, blocks), as for NodeLoader's batches. It is moved to this process's device.
         graph: of load(), from_tensors() ..., or a Data of torch_geometric or a DGLGraph, whose order the rows then have.
         batch_size: nodes per batch.
         batches: "merged" or "blocks", the form that the model takes; by default the one that its forward() names.

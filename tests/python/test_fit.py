@@ -77,7 +77,7 @@ class Inference(unittest.TestCase):
     def compare(self, model, *values, of_all=None):
         found = strata.inference(model, self.graph, batch_size=70)
         self.assertTrue(model.training)
-        model.eval()
+        model.cpu().eval()
         with torch.no_grad():
             expected = (of_all or model)(self.data.x, self.data.edge_index, *values)
         torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
@@ -157,7 +157,7 @@ class Fit(unittest.TestCase):
         result = self.fit(model, data_of(), eval_fanouts=[5, 5])
         weights = load_file(result.folder / "model.safetensors")
         for name, value in model.state_dict().items():
-            torch.testing.assert_close(weights[name], value, rtol=0, atol=0)
+            torch.testing.assert_close(weights[name], value.cpu(), rtol=0, atol=0)
         lines = [json.loads(line) for line in (result.folder / "metrics.jsonl").read_text().splitlines()]
         kinds = ["run"] + 3 * ["epoch", "evaluation"] + ["final"]
         self.assertEqual([line["type"] for line in lines if line["type"] != "classes"], kinds)

@@ -64,9 +64,11 @@ int run_program(int argc, char** argv, const Program& program) try {
     return fail({.program = program.name, .error = e, .advice = train::doctor_advice(world.size(), graph)},
                 world, &orderly_end);
   }
-} catch (const InputError& error) {  // the ranks have not met
-  if (comm::rank_of_launcher() == 0) fmt::print(stderr, "{}\n", format_error(program.name, error));
-  return static_cast<int>(ExitCode::bad_input);
+} catch (const Error& error) {  // the ranks have not met, and each has found out by itself what did not come
+  const bool is_everybodys = dynamic_cast<const InputError*>(&error) != nullptr;
+  if (comm::rank_of_launcher() == 0 || !is_everybodys)
+    fmt::print(stderr, "{}\n", format_error(program.name, error));
+  return static_cast<int>(exit_code(error));
 }
 
 }  // namespace strata::cli

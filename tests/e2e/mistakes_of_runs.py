@@ -58,9 +58,9 @@ TABLE = (
     Mistake('strata-train infer done --graph parts', ('Did you mean predict?',)),
     Mistake('strata-train help', ('Did you mean --help?',)),
     # launchers that are not Open MPI's
-    Mistake('PMI_RANK=0 PMI_SIZE=3 PMI_FD=9 ' + TRAIN, ('mpirun started 3 ranks', 'libmpi.so.12', 'LD_LIBRARY_PATH')),
-    Mistake('MV2_COMM_WORLD_RANK=0 MV2_COMM_WORLD_SIZE=5 ' + TRAIN.replace('strata-train', 'strata-plan'), ('MV2_COMM_WORLD_SIZE=5', 'do all the work')),
-    Mistake('RANK=0 WORLD_SIZE=4 MASTER_ADDR=localhost MASTER_PORT=29411 ' + TRAIN, ('WORLD_SIZE=4', 'Start it with mpirun')),
+    Mistake('PMI_RANK=0 PMI_SIZE=3 PMI_FD=9 ' + TRAIN, ('MPI started 3 ranks (PMI_SIZE=3)', 'libmpi.so.12', 'LD_LIBRARY_PATH')),
+    Mistake('MV2_COMM_WORLD_RANK=0 MV2_COMM_WORLD_SIZE=5 ' + TRAIN.replace('strata-train', 'strata-plan'), ('MV2_COMM_WORLD_SIZE=5', 'strata-run -n N')),
+    Mistake('RANK=0 WORLD_SIZE=4 MASTER_ADDR=localhost ' + TRAIN, ('MASTER_PORT', 'torchrun')),
     # names of options
     Mistake(TRAIN + ' --fanout 5,5', ('unknown option --fanout', 'Did you mean --fanouts?')),
     Mistake(TRAIN_2 + ' --fanout 5,5', ('strata-train: unknown option --fanout',), ('rank',)),

@@ -12,7 +12,10 @@ import tempfile
 import unittest
 import zipfile
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+CHROOT = os.environ.get("STRATA_CHROOT")
+MPICH = ROOT / ".deps/mpich"
 USE = """
 import sys
 import strata
@@ -86,6 +89,26 @@ class Wheel(unittest.TestCase):
     def loss_of(self, run):
         records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
         return next(record["loss"] for record in records if record["type"] == "epoch")
+
+    @unittest.skipUnless(CHROOT, "needs a system of its own: debootstrap --variant=minbase --include=python3,python3-venv bookworm DIR, STRATA_CHROOT=DIR")
+    def test_works_on_a_system_without_anything_else(self):
+        """With torch bound into it: no compiler, no library of CUDA, no MPI, but those of wheels."""
+        with tempfile.TemporaryDirectory(prefix="strata-wheel-", dir=f"{CHROOT}/root") as name:
+            folder = pathlib.Path(name)
+            self.run_ok([ROOT / "launch/wheel", folder], dict(os.environ))
+            shutil.copy(HERE / "first_hour.py", folder)
+            shutil.copy(HERE / "first_hour.sh", folder)
+            site = pathlib.Path(importlib.util.find_spec("torch").origin).parents[1]
+            command = [HERE / "in_chroot.sh", CHROOT, site, MPICH, "/root/" + folder.name + "/first_hour.sh"]
+            found = [json.loads(line) for line in self.run_ok(["unshare", "--mount", *command], {}).splitlines() if line.startswith("{")]
+            alone, *pairs = found
+            self.assertLess(alone["import"], 0.5)
+            self.assertAlmostEqual(alone["test"], alone["own"], places=6)
+            self.assertEqual(len(pairs), 2)
+            for pair in pairs:
+                for one, two in zip(alone["losses"], pair["losses"], strict=True):
+                    self.assertAlmostEqual(one, two, delta=1e-5 * one)
+            print("first hour:", json.dumps(found))
 
     def run_ok(self, command, environment, codes=(0,)):
         done = subprocess.run([str(word) for word in command], env=environment, capture_output=True, text=True, cwd="/")

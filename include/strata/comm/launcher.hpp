@@ -6,7 +6,7 @@
 
 namespace strata::comm {
 
-/// This rank's number by the launcher's variables; 0 without a launcher. MPI need not run yet.
+/// This rank's number by the launcher's variables; 0 without a launcher. The ranks need not have met.
 int rank_of_launcher();
 
 /// A family of MPI libraries with one binary interface.

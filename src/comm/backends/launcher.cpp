@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/mpi_plugin.hpp"
 #include "strata/comm/backend.hpp"
 #include "strata/util/error.hpp"
 
@@ -90,7 +91,7 @@ Launcher find_launcher() {
 
 int rank_of_launcher() {
   return first_number({"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK", "SLURM_PROCID",
-                       "MPI_LOCALRANKID"});
+                       "MPI_LOCALRANKID", "RANK"});
 }
 
 std::vector<Mpi> mpi_of_launcher() {
@@ -105,6 +106,11 @@ std::vector<Mpi> mpi_of_launcher() {
   const bool by_hydra = is_set("PMI_SIZE") && !is_set("SLURM_STEP_NUM_TASKS");
   if (by_hydra || is_set("MV2_COMM_WORLD_SIZE") || is_set("MPI_LOCALNRANKS")) return {Mpi::mpich};
   return {Mpi::open_mpi, Mpi::mpich};
+}
+
+std::string size_by_launcher() {
+  const LauncherSize found = launcher_size();
+  return found.variable == nullptr ? "" : fmt::format("{}={}", found.variable, found.ranks);
 }
 
 int ranks_of_launcher() { return launcher_size().ranks; }

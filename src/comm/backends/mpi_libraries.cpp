@@ -122,12 +122,11 @@ const MpiPlugin* find_mpi() { return searched_mpi().plugin; }
 std::shared_ptr<Backend> mpi_backend(int* argc, char*** argv) {
   if (const MpiPlugin* mpi = find_mpi()) return mpi->backend(argc, argv);
   throw InputError(
-      fmt::format("{} started {} ranks, and the library of their MPI cannot be loaded: {}",
-                  std::getenv("SLURM_STEPID") == nullptr ? "mpirun" : "srun or mpirun", ranks_of_launcher(),
-                  fmt::join(searched_mpi().errors, "; ")),
-      "Strata loads the library of the MPI that starts it, Open MPI 4.1 or 5, or MPICH 4 and its like: load its module, "
-      "or add its folder to LD_LIBRARY_PATH; STRATA_MPI=openmpi or mpich chooses one. Without MPI, start the "
-      "ranks of one host with `strata-run -n N` or torchrun.");
+      fmt::format("MPI started {} ranks ({}), and its library cannot be loaded: {}", ranks_of_launcher(),
+                  size_by_launcher(), fmt::join(searched_mpi().errors, "; ")),
+      "Strata loads the library of the MPI that starts it, Open MPI 4.1 or 5, or MPICH 4 and its like: load its "
+      "module, or add its folder to LD_LIBRARY_PATH; STRATA_MPI=openmpi or mpich chooses one. Without MPI, start "
+      "the ranks of one host with `strata-run -n N` or torchrun.");
 }
 
 }  // namespace strata::comm

@@ -21,6 +21,9 @@ std::shared_ptr<Backend> open_mpi_world(int* argc, char*** argv);
 /// The symbol of a plug-in's table.
 inline constexpr const char* kMpiPlugin = "strata_mpi_plugin";
 
+/// What the launcher says of the number of ranks: "PMI_SIZE=3"; empty if it says nothing.
+std::string size_by_launcher();
+
 /// The plug-in for the MPI that started this process, or for the one that is installed, with its library; null
 /// if there is none. The first call loads both. Thread safe.
 const MpiPlugin* find_mpi();

@@ -126,7 +126,7 @@ class Doctor(e2e.Case):
     def test_refuses_ranks_that_another_mpi_started(self):
         done = self.run_program([DOCTOR, '--quick'], PMI_RANK='0', PMI_SIZE='3', I_MPI_HYDRA_TOPOLIB='hwloc')
         self.assertEqual(done.returncode, 2, done.stdout)
-        for word in ('mpirun started 3 ranks', 'LD_LIBRARY_PATH'):
+        for word in ('PMI_SIZE=3', 'LD_LIBRARY_PATH'):
             self.assertIn(word, done.stderr + done.stdout)
 
     @unittest.skipUnless(OTHER_DOCTOR.exists(), 'doctor_of_another_version is not built')

@@ -205,14 +205,12 @@ class Tables(e2e.Case):
 
 class WithoutReader(e2e.Case):
     def test_says_what_to_install(self):
-        """A program by itself does not find the library, which lies beside its folder."""
-        program = self.folder / 'alone' / 'strata-partition'
-        program.parent.mkdir()
-        shutil.copy(PARTITION, program)
+        """Strata's library by itself does not find that of Parquet, which lies beside it."""
+        library = shutil.copy(PARTITION.parents[1] / 'lib' / 'libstrata.so', self.folder)
         tables = self.folder / 'tables'
         tables.mkdir()
         (tables / 'edges.parquet').write_bytes(b'PAR1')
-        done = self.run_program([program, 'info', f'parquet:{tables}'])
+        done = self.run_program([PARTITION, 'info', f'parquet:{tables}'], LD_PRELOAD=str(library))
         self.assertEqual(done.returncode, 2, done.stderr)
         for word in ('Parquet cannot be read here: libstrata_parquet.so', 'launch/setup --parquet', 'from_parquet.py'):
             self.assertIn(word, done.stderr)

@@ -205,12 +205,14 @@ class Tables(e2e.Case):
 
 class WithoutReader(e2e.Case):
     def test_says_what_to_install(self):
-        """Strata's library by itself does not find that of Parquet, which lies beside it."""
-        library = shutil.copy(PARTITION.parents[1] / 'lib' / 'libstrata.so', self.folder)
+        """A program and Strata's library by themselves do not find that of Parquet, which lies beside it."""
+        for file in ('bin/strata-partition', 'lib/libstrata.so'):
+            (self.folder / file).parent.mkdir()
+            shutil.copy(e2e.BIN.parent / file, self.folder / file)
         tables = self.folder / 'tables'
         tables.mkdir()
         (tables / 'edges.parquet').write_bytes(b'PAR1')
-        done = self.run_program([PARTITION, 'info', f'parquet:{tables}'], LD_PRELOAD=str(library))
+        done = self.run_program([self.folder / 'bin' / 'strata-partition', 'info', f'parquet:{tables}'])
         self.assertEqual(done.returncode, 2, done.stderr)
         for word in ('Parquet cannot be read here: libstrata_parquet.so', 'launch/setup --parquet', 'from_parquet.py'):
             self.assertIn(word, done.stderr)

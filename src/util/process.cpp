@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <dlfcn.h>
 #include <sys/resource.h>
 
 #include <csignal>
@@ -6,6 +7,12 @@
 #include "strata/util/system.hpp"
 
 namespace strata {
+
+std::filesystem::path library_folder() {
+  Dl_info found{};
+  if (dladdr(reinterpret_cast<const void*>(&library_folder), &found) == 0) return {};
+  return std::filesystem::absolute(found.dli_fname).parent_path();
+}
 
 void prepare_process() {
   std::signal(SIGXFSZ, SIG_IGN);

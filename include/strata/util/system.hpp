@@ -17,6 +17,9 @@ namespace strata {
 /// - Exit codes of child processes arrive, even if the parent ignored SIGCHLD.
 void prepare_process();
 
+/// The folder of Strata's own library, beside which those lie that it loads when they are needed.
+std::filesystem::path library_folder();
+
 std::int64_t resident_bytes();       ///< resident memory of this process now
 std::int64_t peak_resident_bytes();  ///< its maximum so far
 /// What new allocations may use: the lesser of MemAvailable and what the control groups leave.

@@ -18,6 +18,7 @@
 #include "backends/mpi_plugin.hpp"
 #include "strata/comm/launcher.hpp"
 #include "strata/util/error.hpp"
+#include "strata/util/system.hpp"
 
 namespace strata::comm {
 namespace {
@@ -35,13 +36,6 @@ struct Family {
 constexpr std::array kFamilies{
     Family{Mpi::open_mpi, "libstrata_openmpi.so", {"libmpi.so.40", "libmpi.so.40"}},
     Family{Mpi::mpich, "libstrata_mpich.so", {"libmpi.so.12", "libmpich.so.12"}}};
-
-/// The folder of the library that this code is part of.
-fs::path own_folder() {
-  Dl_info found{};
-  if (dladdr(reinterpret_cast<const void*>(&find_mpi), &found) == 0) return {};
-  return fs::path(found.dli_fname).parent_path();
-}
 
 /// The parent of a process; 0 if it is not known.
 pid_t parent_of(pid_t process) {
@@ -85,7 +79,7 @@ bool load_library(const Family& family, std::vector<std::string>& errors) {
 }
 
 const MpiPlugin* load_plugin(const Family& family, std::vector<std::string>& errors) {
-  void* plugin = dlopen((own_folder() / family.plugin).c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* plugin = dlopen((library_folder() / family.plugin).c_str(), RTLD_NOW | RTLD_LOCAL);
   const void* table = plugin == nullptr ? nullptr : dlsym(plugin, kMpiPlugin);
   if (table == nullptr) errors.emplace_back(dlerror());
   return static_cast<const MpiPlugin*>(table);
@@ -100,7 +94,7 @@ Search search_mpi() {
   Search search;
   for (const Mpi mpi : mpi_of_launcher()) {
     const Family& family = *std::ranges::find(kFamilies, mpi, &Family::mpi);
-    if (!fs::exists(own_folder() / family.plugin)) {
+    if (!fs::exists(library_folder() / family.plugin)) {
       search.errors.push_back(fmt::format("{} is not part of this installation", family.plugin));
     } else if (load_library(family, search.errors)) {
       search.plugin = load_plugin(family, search.errors);

@@ -6,15 +6,15 @@
 
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
+#include "strata/util/system.hpp"
 #include "strata/util/text.hpp"
 
 namespace strata::graph {
 namespace {
 
-/// Loads the library from where this program's own libraries are found. It stays loaded: its exceptions may
-/// live on.
+/// Loads the library. It stays loaded: its exceptions may live on.
 OpenParquet* load() {
-  void* const library = dlopen(kParquetLibrary, RTLD_NOW | RTLD_LOCAL);
+  void* const library = dlopen((library_folder() / kParquetLibrary).c_str(), RTLD_NOW | RTLD_LOCAL);
   void* const open = library == nullptr ? nullptr : dlsym(library, kOpenParquet);
   if (open != nullptr) return reinterpret_cast<OpenParquet*>(open);
   throw InputError(fmt::format("Parquet cannot be read here: {}", dlerror()),

@@ -179,7 +179,7 @@ class TraceSpan {
 /// Which seeds a rank trains on in a step. The machines decide only WHO trains a seed, never WHICH seeds a
 /// step has.
 ///
-/// A bijection keyed by (seed, epoch) permutes the nodes, of which each is a seed once an epoch. Step s of an
+/// A bijection keyed by (seed, epoch) permutes the nodes, of which each is a seed once per epoch. Step s of an
 /// epoch is the slice [s * global_batch, (s + 1) * global_batch). A seed goes to the machine that owns it. A
 /// machine's seeds of the step are put in order of their parts, and of their clusters within them where there
 /// are any, and split evenly among its ranks, so that a rank samples few of them and its batch has fewer

@@ -58,5 +58,6 @@ if(STRATA_CUDA)
   set(CMAKE_CUDA_STANDARD_REQUIRED ON)
   add_compile_options($<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>
                       $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>
-                      $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr> $<$<COMPILE_LANGUAGE:CUDA>:-lineinfo>)
+                      $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>
+                      $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${STRATA_LINE_INFO}>>:-lineinfo>)
 endif()

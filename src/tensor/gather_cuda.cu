@@ -108,7 +108,7 @@ struct LocalShape {
 // Two words per thread are best; streaming loads, bulk copies through shared memory and longer loops are
 // slower. kDense: output rows are contiguous, so that a word's address does not depend on its row.
 template <typename Codec, bool kDense>
-__global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor)
+__global__ void __launch_bounds__(kThreads, kResidentBlocks)
     gather_local(const __grid_constant__ RowTable table, const __grid_constant__ RowList list, Piece piece,
                  const __grid_constant__ LocalShape shape, std::byte* out) {
   using Bits = typename Codec::Bits;

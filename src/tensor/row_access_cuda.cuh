@@ -7,6 +7,12 @@ namespace strata::tensor {
 
 constexpr int kThreads = 256;
 constexpr int kBlocksPerMultiprocessor = 8;
+// Chips for workstations hold 1,536 threads per multiprocessor, those for data centers 2,048.
+#if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ % 100 != 0 || __CUDA_ARCH__ >= 1200)
+constexpr int kResidentBlocks = 1536 / kThreads;
+#else
+constexpr int kResidentBlocks = kBlocksPerMultiprocessor;
+#endif
 
 /// A piece of a list, so that entry numbers stay below 2^32 within a launch.
 struct Piece {

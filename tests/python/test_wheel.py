@@ -14,7 +14,6 @@ import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-CHROOT = os.environ.get("STRATA_CHROOT")
 MPICH = ROOT / ".deps/mpich"
 USE = """
 import sys
@@ -90,21 +89,37 @@ class Wheel(unittest.TestCase):
         records = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
         return next(record["loss"] for record in records if record["type"] == "epoch")
 
-    @unittest.skipUnless(CHROOT, "needs a system of its own: debootstrap --variant=minbase --include=python3,python3-venv bookworm DIR, STRATA_CHROOT=DIR")
+    def clean_system(self):
+        """The folder of a Debian 12 with Python and nothing else: $STRATA_CHROOT, or one that is made once."""
+        made = os.environ.get("STRATA_CHROOT", ROOT / ".deps/bookworm")
+        if os.getuid() != 0 or subprocess.run(["unshare", "--mount", "true"]).returncode != 0:
+            self.skipTest("needs root, who may mount")
+        if not pathlib.Path(made, "root").exists():
+            if not shutil.which("debootstrap"):
+                self.skipTest("needs debootstrap: launch/setup --tests")
+            with tempfile.TemporaryDirectory(prefix="bookworm-", dir=ROOT / ".deps") as name:
+                command = ["debootstrap", "--variant=minbase", "--include=python3,python3-venv", "bookworm", f"{name}/system"]
+                done = subprocess.run(command, capture_output=True, text=True)
+                if done.returncode != 0:
+                    self.skipTest("debootstrap: " + done.stdout[-300:])
+                pathlib.Path(name, "system").rename(made)
+        return made
+
     def test_works_on_a_system_without_anything_else(self):
         """With torch bound into it: no compiler, no library of CUDA, no MPI, but those of wheels."""
-        with tempfile.TemporaryDirectory(prefix="strata-wheel-", dir=f"{CHROOT}/root") as name:
+        system = self.clean_system()
+        with tempfile.TemporaryDirectory(prefix="strata-wheel-", dir=f"{system}/root") as name:
             folder = pathlib.Path(name)
             self.run_ok([ROOT / "launch/wheel", folder], dict(os.environ))
             shutil.copy(HERE / "first_hour.py", folder)
             shutil.copy(HERE / "first_hour.sh", folder)
             site = pathlib.Path(importlib.util.find_spec("torch").origin).parents[1]
-            command = [HERE / "in_chroot.sh", CHROOT, site, MPICH, "/root/" + folder.name + "/first_hour.sh"]
+            command = [HERE / "in_chroot.sh", system, site, MPICH, "/root/" + folder.name + "/first_hour.sh"]
             found = [json.loads(line) for line in self.run_ok(["unshare", "--mount", *command], {}).splitlines() if line.startswith("{")]
             alone, *pairs = found
             self.assertLess(alone["import"], 0.5)
             self.assertAlmostEqual(alone["test"], alone["own"], places=6)
-            self.assertEqual(len(pairs), 2)
+            self.assertGreaterEqual(len(pairs), 2)
             for pair in pairs:
                 for one, two in zip(alone["losses"], pair["losses"], strict=True):
                     self.assertAlmostEqual(one, two, delta=1e-5 * one)

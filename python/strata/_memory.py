@@ -95,7 +95,7 @@ def _look_at(graph: Any, needs_parts: bool) -> _Given:
     if graph is None:
         return _Given()
     if isinstance(graph, (str, os.PathLike)):
-        return _Given(name=os.fspath(graph))
+        return _of_name(os.fspath(graph), needs_parts)
     if isinstance(graph, Graph):
         again = graph._again
         if again is None or again.func is not load:
@@ -105,10 +105,7 @@ def _look_at(graph: Any, needs_parts: bool) -> _Given:
                 num_bytes=graph.num_nodes * (graph.num_features * 4 + 32) + graph.num_edges * 24,
                 write=lambda folder: _write(describe(graph._arguments()), folder),
             )
-        source = os.fspath(again.args[0])
-        if not needs_parts or not _is_dataset(source):
-            return _Given(name=source)
-        return _Given(key=source, words=source, write=lambda _: source)
+        return _of_name(os.fspath(again.args[0]), needs_parts)
     described = describe(graph)
     arrays = {name: value for name, value in described.arrays.items() if name != "num_nodes"}
     shapes = ", ".join(f"{name}={list(value.shape)}" for name, value in arrays.items())
@@ -118,6 +115,13 @@ def _look_at(graph: Any, needs_parts: bool) -> _Given:
         num_bytes=sum(value.nbytes for value in arrays.values()),
         write=functools.partial(_write, described),
     )
+
+
+def _of_name(source: str, needs_parts: bool) -> _Given:
+    """A graph in files. Of a dataset, strata-train needs parts, which are made of its files as they are."""
+    if not needs_parts or not _is_dataset(source):
+        return _Given(name=source)
+    return _Given(key=source, words=source, write=lambda _: source)
 
 
 def _is_dataset(source: str) -> bool:

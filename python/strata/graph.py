@@ -381,6 +381,7 @@ def from_tensors(
     edge_weight: Any = None,
     train: Any = None,
     valid: Any = None,
+    val: Any = None,
     test: Any = None,
     num_nodes: int | None = None,
     node_attrs: Mapping[str, Any] | None = None,
@@ -397,7 +398,7 @@ def from_tensors(
         y: [N] classes, -1 where there is none; or [N, classes] of 0 and 1. Other floating-point numbers are targets, [N] or
             [N, ...], which batches have as they are; the graph then has no classes.
         edge_weight: [E], at least 0.
-        train, valid, test: ids, or masks of N truth values.
+        train, valid (or val), test: ids, or masks of N truth values.
         num_nodes: N, where neither x nor y says it.
         node_attrs, edge_attrs: further arrays of N or E rows by name: NeighborLoader's batches have their rows, and those of
             edge_weight. Rows are read where an array lies, and each rank reads its own.
@@ -418,7 +419,7 @@ def from_tensors(
         "y": y,
         "edge_weight": edge_weight,
         "train": train,
-        "valid": valid,
+        "valid": valid if val is None else val,
         "test": test,
     }
     arrays, options, attributes = together(arguments)

@@ -140,11 +140,15 @@ def _library_of(graph: Any) -> str | None:
 
 
 def _require(graph: Any, library: str) -> None:
-    """Refuses graphs of the other libraries, and names who takes them."""
+    """Refuses graphs of the other libraries, and names who takes them; and what has no edges, such as a list."""
     found = _library_of(graph)
     callers = {"torch_geometric": "from_pyg", "dgl": "from_dgl", "networkx": "from_networkx"}
     if found is not None and found != library:
         raise InputError(f"the graph is a {type(graph).__name__} of {found}", f"Call strata.{callers[found]}() with it.")
+    if library != "torch_geometric" and not hasattr(graph, "edges"):
+        raise InputError(
+            f"a {type(graph).__name__} is no graph of {library}", "Give one graph; strata.from_tensors() takes arrays of edges."
+        )
 
 
 # ---- PyG ----

@@ -99,9 +99,10 @@ def train(graph: Any = None, *, on_epoch: OnEpoch | None = None, **options: Unpa
 
     Args:
         graph: a torch_geometric.data.Data, a DGLGraph, a networkx graph, a Graph, or a dict of arrays by the names of
-            from_tensors(); or the name of parts, "synthetic:..." or "planted:...". A graph in memory is copied into shared
-            memory, once per host: every rank gives the same one, or one rank gives it and the others None. On several machines
-            it is partitioned there. To resume a run, give the same graph again.
+            from_tensors(); or the name of parts, "synthetic:..." or "planted:...", or any input of strata.partition(), "npy:DIR".
+            A graph in memory, or such an input, is copied into shared memory, once per host: every rank gives the same one, or
+            one rank gives it and the others None. On several machines it is partitioned there. To resume a run, give the same
+            graph again.
         on_epoch: is called on the first rank, in the calling thread, after each epoch, while all ranks wait. It gets the record
             of the epoch, as metrics.jsonl has it, with the scores "valid" and "test" if there was an evaluation. If it returns
             "stop", the run stops on all ranks, with a checkpoint. So it does if the function raises; train() then raises the

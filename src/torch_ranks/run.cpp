@@ -39,9 +39,10 @@ std::string prefix_of(const Environment& environment) {
 /// group of a process; a user's choice stands.
 Environment without_flight_recorder(const Environment& environment) {
   if (std::getenv("TORCH_FR_BUFFER_SIZE") != nullptr) return environment;
-  spdlog::info(
-      "TORCH_FR_BUFFER_SIZE=0 is set, which turns off torch's flight recorder, of NCCL, too: several threads "
-      "use groups. Set the variable to a number of entries to keep it on.");
+  if (environment.rank == 0)
+    spdlog::info(
+        "TORCH_FR_BUFFER_SIZE=0 is set, which turns off torch's flight recorder, of NCCL, too: several threads "
+        "use groups. Set the variable to a number of entries to keep it on.");
   ::setenv("TORCH_FR_BUFFER_SIZE", "0", 1);
   return environment;
 }

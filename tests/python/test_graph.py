@@ -281,6 +281,8 @@ class FromOthers(unittest.TestCase):
         with strata.from_pyg(data) as graph:
             self.assertEqual((graph.num_nodes, graph.num_edges, graph.num_classes), (1000, 6000, 5))
             self.assertTrue(torch.equal(graph.nodes("train"), plain.train))
+        with strata.from_pyg(data, train=[0], val=[3, 7]) as graph:
+            self.assertEqual(graph.nodes("valid").tolist(), [3, 7])
         del data.edge_index
         for given, kind in ((data, "Data"), (HeteroData({"a": {"x": plain.x}}), "HeteroData")):
             with self.assertRaisesRegex(strata.InputError, f"the {kind} has no edge_index\n  Give a Data with edges"):
@@ -291,6 +293,9 @@ class FromOthers(unittest.TestCase):
             import networkx
         except ImportError:
             self.skipTest("needs networkx, which torch brings")
+        for call, library in ((strata.from_networkx, "networkx"), (strata.from_dgl, "dgl")):
+            with self.assertRaisesRegex(strata.InputError, f"a list is no graph of {library}\n  Give one graph"):
+                call([(0, 1), (1, 2)])
         given = networkx.Graph([("a", "b", {"w": 2}), ("b", "c", {"w": 3}), ("c", "c", {"w": 5})])
         networkx.set_node_attributes(given, {"a": [1.0, 0], "b": [2.0, 0], "c": [3.0, 0]}, "f")
         with strata.from_networkx(given, x="f", edge_weight="w") as graph:

@@ -97,6 +97,7 @@ class Memory(unittest.TestCase):
             "from_pyg": strata.from_pyg(data),
             "from_tensors": strata.from_tensors(**arrays),
             "load npy": strata.load(f"npy:{self.folder / 'saved'}"),
+            "npy": f"npy:{self.folder / 'saved'}",
             "load parts": strata.load(self.folder / "parts"),
             "parts": str(self.folder / "parts"),
         }

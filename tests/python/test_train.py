@@ -150,7 +150,7 @@ class Train(unittest.TestCase):
             ({"seeds": [0, 1]}, "once with each seed"),
             ({"plan_only": True}, "strata.plan"),
             ({"epoch": 3}, "help(strata.train) lists all options"),
-            ({"graph": "npy:mine"}, 'graph npy:mine is a dataset, not parts\n  Build it first: strata.partition("npy:mine", parts=1, output="parts")'),
+            ({"graph": "npy:mine"}, "mine: no such directory"),
             ({"cuda_graph": "on"}, "cuda_graph on has no effect: no rank computes on a GPU"),
             ({"placement": "replicate"}, "placement replicate has no effect"),
             ({"exchange": "nccl", "graph": "nowhere"}, "exchange nccl is not possible here"),

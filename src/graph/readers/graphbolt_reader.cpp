@@ -126,7 +126,7 @@ class GraphboltReader {
     EdgeWeights weights = edge_weights_of(array, assembly_.scratch);
     if (weights.size() != edges.count)
       refuse(entry, fmt::format("{} weights for {} edges", weights.size(), edges.count),
-             "Write one weight an edge, in the order of the edges.");
+             "Write one weight per edge, in the order of the edges.");
     weights.give_to(edges, array.origin);
     return weights;
   }

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+# One line says which optional parts are built and why others are not; launch/build and `pip install -v .` show it.
+set(with "")
+set(without "")
+# strata_summarize(CONDITION PART REASON): REASON is shown where the condition does not hold.
+macro(strata_summarize condition part reason)
+  if(${condition})
+    list(APPEND with "${part}")
+  else()
+    list(APPEND without "${part} (${reason})")
+  endif()
+endmacro()
+
+set(no_cuda "STRATA_CUDA is off")
+if(nvcc_version MATCHES "release ([0-9.]+)")
+  set(no_cuda "nvcc is of CUDA ${CMAKE_MATCH_1}, and PyTorch needs 13")
+elseif(SKBUILD)
+  set(no_cuda "there is no nvcc of CUDA 13")
+endif()
+strata_summarize(STRATA_CUDA "CUDA ${CMAKE_CUDA_COMPILER_VERSION}" "${no_cuda}")
+strata_summarize("TARGET;strata_openmpi" "Open MPI" "no mpi.h")
+strata_summarize("TARGET;strata_mpich" "MPICH" "no mpi_proto.h; the package mpich of PyPI has it")
+strata_summarize("TARGET;strata_parquet" "Parquet" "neither pyarrow nor Arrow's headers")
+strata_summarize("TARGET;strata_core" "the Python package" "STRATA_PYTHON is off, or there are no headers of Python")
+list(JOIN with ", " with)
+list(JOIN without ", " without)
+message(STATUS "Strata is built with: ${with}; without: ${without}")

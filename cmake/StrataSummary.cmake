@@ -24,4 +24,7 @@ strata_summarize("TARGET;strata_parquet" "Parquet" "neither pyarrow nor Arrow's 
 strata_summarize("TARGET;strata_core" "the Python package" "STRATA_PYTHON is off, or there are no headers of Python")
 list(JOIN with ", " with)
 list(JOIN without ", " without)
-message(STATUS "Strata is built with: ${with}; without: ${without}")
+if(without)
+  string(PREPEND without "; without: ")
+endif()
+message(STATUS "Strata is built with: ${with}${without}")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # NCCL::NCCL: a system NCCL, or the one that the torch wheel brings.
-file(GLOB NCCL_ROOT_CANDIDATES "${STRATA_PYTHON_ENV}/lib/python3*/site-packages/nvidia/nccl")
+set(NCCL_ROOT_CANDIDATES ${LIBTORCH_SITE_PACKAGES}/nvidia/nccl)
 find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${NCCL_ROOT_CANDIDATES} PATH_SUFFIXES include)
 find_library(NCCL_LIBRARY NAMES nccl libnccl.so.2 HINTS ${NCCL_ROOT_CANDIDATES} PATH_SUFFIXES lib)
 include(FindPackageHandleStandardArgs)

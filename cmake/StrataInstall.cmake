@@ -35,7 +35,7 @@ function(strata_install_executables component destination libraries)
   if(ARGN)
     set(site "$ORIGIN/${libraries}/../..")  # of a wheel, in which torch and the CUDA libraries lie beside the package
     set_target_properties(${ARGN} PROPERTIES
-      INSTALL_RPATH "$ORIGIN/${libraries};${site}/torch/lib;${site}/nvidia/cu13/lib;${site}/nvidia/nccl/lib;${LIBTORCH_RPATH}")
+      INSTALL_RPATH "$ORIGIN/${libraries};${site}/torch/lib;${site}/nvidia/cu13/lib;${site}/nvidia/nccl/lib;${LIBTORCH_INSTALL_RPATH}")
     # Old-style run paths also hold for the libraries of libraries, which a packed folder brings along.
     foreach(target IN LISTS ARGN)
       target_link_options(${target} PRIVATE LINKER:--disable-new-dtags)

@@ -72,7 +72,7 @@ function(strata_add_library name)
   target_link_libraries(${name} PRIVATE ${ARGN})
   set_target_properties(${name} PROPERTIES LINKER_LANGUAGE CXX LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib
     BUILD_RPATH "$ORIGIN;${LIBTORCH_RPATH}"
-    INSTALL_RPATH "$ORIGIN;$ORIGIN/../../torch/lib;$ORIGIN/../../nvidia/cu13/lib;$ORIGIN/../../nvidia/nccl/lib;${LIBTORCH_RPATH}")
+    INSTALL_RPATH "$ORIGIN;$ORIGIN/../../torch/lib;$ORIGIN/../../nvidia/cu13/lib;$ORIGIN/../../nvidia/nccl/lib;${LIBTORCH_INSTALL_RPATH}")
   # Calls within the library stay there, as in a static one. Old-style run paths also hold for the libraries of libraries.
   # What starts without CUDA has a CUDA runtime of its own, which nobody else sees: runtimes share devices, streams and memory.
   target_link_options(${name} PRIVATE LINKER:-Bsymbolic-functions LINKER:--disable-new-dtags LINKER:--exclude-libs,libcudart_static.a)

@@ -106,6 +106,25 @@ class Docs(e2e.Case):
                     if heading:
                         self.assertIn(heading, headings(target))
 
+    def test_container_recipes_run_the_same_commands(self):
+        """Those of launch/ exist, with their options, and what is copied is what the tree has."""
+        folder = e2e.REPOSITORY / 'launch/container'
+        docker = (folder / 'Dockerfile').read_text()
+        apptainer = (folder / 'strata.def').read_text()
+        commands = re.findall(r'^RUN (.*)$', docker, re.M)
+        sections = ''.join(re.findall(r'^%post\n((?:    .*\n)+)', apptainer, re.M))
+        self.assertEqual(commands, [line for line in sections.replace('    ', '').splitlines() if not line.startswith(('cd ', 'export '))])
+        scripts = [command.split() for command in commands if command.startswith('launch/')]
+        self.assertEqual([words[0] for words in scripts], ['launch/setup', 'launch/wheel'])
+        for script, *words in scripts:
+            told = subprocess.run([e2e.REPOSITORY / script, '--help'], text=True, capture_output=True).stdout
+            for option in [word for word in words if word.startswith('-')]:
+                self.assertRegex(told, rf'(?m)^  +{option} ')
+        copied = re.findall(r'^    (\S+) /src/$', apptainer, re.M)
+        self.assertEqual([name for name in copied if not (e2e.REPOSITORY / name).exists()], [])
+        built = re.findall(r'^add_subdirectory\((\w+)', (e2e.REPOSITORY / 'CMakeLists.txt').read_text(), re.M)
+        self.assertLessEqual({*built, 'cmake', 'include', 'launch', 'python', 'src', 'CMakeLists.txt', 'pyproject.toml'}, set(copied))
+
 
 def add_pages():
     """One test per page that has marked blocks."""

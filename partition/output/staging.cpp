@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <vector>
 
@@ -62,6 +63,13 @@ void recover_set_aside(const fs::path& output) {
                output.string(), aside.string());
 }
 
+/// Whether a folder can be made in this one, which access() says of root everywhere. Sets errno if not.
+bool can_be_written(const fs::path& folder) {
+  std::string name = (folder / ".strata-try-XXXXXX").string();
+  return access(folder.c_str(), W_OK | X_OK) == 0 && mkdtemp(name.data()) != nullptr &&
+         rmdir(name.c_str()) == 0;
+}
+
 }  // namespace
 
 void refuse_output(const fs::path& given, const Existing& existing) {
@@ -75,7 +83,7 @@ void refuse_output(const fs::path& given, const Existing& existing) {
     throw InputError(fmt::format("{}: the folder {} does not exist", named, folder_of(output).string()),
                      "Make it first (mkdir -p).");
   }
-  if (access(folder_of(output).c_str(), W_OK | X_OK) != 0) {
+  if (!can_be_written(folder_of(output))) {
     throw InputError(fmt::format("{}: the folder {} cannot be written: {}", named, folder_of(output).string(),
                                  std::strerror(errno)),
                      "Choose another folder.");

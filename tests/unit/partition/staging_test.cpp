@@ -119,6 +119,10 @@ TEST_F(Staging, LeavesTheOldPartsInPlaceWhereItDiesBeforeTheFirstRename) {
   EXPECT_EQ(contents(), "old");
 }
 
+TEST_F(StagingTest, RefusesAFolderInWhichNothingCanBeMade) {
+  test::expect_error([] { refuse_output("/proc/parts", {}); }, {"the folder /proc cannot be written"});
+}
+
 TEST_F(Staging, GivesTheOldPartsTheirNameBackWhereABuildDiedBetweenTwoRenames) {
   replace_and_die(1);
   ASSERT_FALSE(fs::exists(out_));

@@ -119,7 +119,7 @@ TEST_F(Staging, LeavesTheOldPartsInPlaceWhereItDiesBeforeTheFirstRename) {
   EXPECT_EQ(contents(), "old");
 }
 
-TEST_F(StagingTest, RefusesAFolderInWhichNothingCanBeMade) {
+TEST_F(Staging, RefusesAFolderInWhichNothingCanBeMade) {
   test::expect_error([] { refuse_output("/proc/parts", {}); }, {"the folder /proc cannot be written"});
 }
 

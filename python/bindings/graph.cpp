@@ -2,8 +2,10 @@
 #include "strata/batches/graph.hpp"
 
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include "arrays.hpp"
@@ -56,6 +58,34 @@ struct Arrays {
 /// Makes a graph from the first rank's arrays; the others pass none.
 std::shared_ptr<Graph> from_arrays(const Process& process, const Arrays& arrays,
                                    const GraphOptions& options) {
+  return interruptible(process.device(), [runtime = process.runtime, arrays, options] {
+    return Graph::from_arrays(runtime, arrays.views(), options);
+  });
+}
+
+/// The same of several types: (name, nodes) of each, and (source, relation, destination, edge_index, weights)
+/// of each relation.
+struct TypedArrays {
+  using Ends = std::tuple<std::string, std::string, std::string>;
+  std::vector<std::pair<std::string, Count>> nodes;
+  std::vector<std::tuple<Ends, HostArray, std::optional<HostArray>>> edges;
+
+  graph::TypedArrays views() const {
+    graph::TypedArrays arrays;
+    for (const auto& [type, count] : nodes) arrays.nodes.push_back({type, count});
+    for (const auto& [ends, edge_index, weights] : edges) {
+      const auto& [source, name, destination] = ends;
+      auto& relation = arrays.edges.emplace_back();
+      relation.type = {source, name, destination};
+      relation.edge_index = npy_of(edge_index, "edge_index");
+      if (weights) relation.edge_weight = npy_of(*weights, "edge_weight");
+    }
+    return arrays;
+  }
+};
+
+std::shared_ptr<Graph> from_typed_arrays(const Process& process, const TypedArrays& arrays,
+                                         const GraphOptions& options) {
   return interruptible(process.device(), [runtime = process.runtime, arrays, options] {
     return Graph::from_arrays(runtime, arrays.views(), options);
   });
@@ -191,6 +221,10 @@ void bind_graph(nb::module_& module) {
           nb::kw_only(), "edge_ids"_a = nb::none(), "edge_weights"_a = false,
           "gpu_bytes"_a = GraphOptions::kAutomatic, "replicate"_a = "auto", "halo_bytes"_a = 0,
           "fanouts"_a = std::vector<int>{15, 10, 5}, "batch_size"_a = 1024);
+  nb::class_<TypedArrays>(module, "TypedArrays")
+      .def(nb::init<>())
+      .def_rw("nodes", &TypedArrays::nodes)
+      .def_rw("edges", &TypedArrays::edges);
   nb::class_<Arrays>(module, "Arrays")
       .def(nb::init<>())
       .def_rw("edge_index", &Arrays::edge_index)
@@ -204,6 +238,7 @@ void bind_graph(nb::module_& module) {
   nb::class_<Graph>(module, "Graph", "A graph that all ranks hold together.")
       .def_static("load", &load, "process"_a, "source"_a, "options"_a)
       .def_static("from_arrays", &from_arrays, "process"_a, "arrays"_a, "options"_a)
+      .def_static("from_typed_arrays", &from_typed_arrays, "process"_a, "arrays"_a, "options"_a)
       .def_prop_ro("name", field(&graph::Manifest::name))
       .def_prop_ro("num_nodes", [](const Graph& g) { return g.stored().host_view().num_nodes; })
       .def_prop_ro("num_edges", field(&graph::Manifest::num_edges))

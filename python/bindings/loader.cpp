@@ -41,14 +41,17 @@ struct Unlocked {
 using OpenLoader = Unlocked<NodeLoader>;
 
 sampling::SamplerOptions sampler_options(std::vector<int> fanouts, const std::string& method, bool replace,
-                                         bool layer_dependent) {
+                                         bool layer_dependent,
+                                         std::vector<std::vector<int>> relation_fanouts = {}) {
   return {.fanouts = std::move(fanouts),
+          .relation_fanouts = std::move(relation_fanouts),
           .method = enum_value<sampling::Method>(method, "sampler"),
           .replace = replace,
           .layer_dependent = layer_dependent};
 }
 
-NodeLoaderOptions loader_options(std::vector<int> fanouts, const std::optional<std::string>& split,
+NodeLoaderOptions loader_options(std::vector<int> fanouts, std::vector<std::vector<int>> relation_fanouts,
+                                 const std::optional<std::string>& split,
                                  const std::optional<HostIdArray>& nodes, Count batch_size, bool shuffle,
                                  bool drop_last, std::uint64_t seed, const std::string& sampler, bool replace,
                                  bool layer_dependent, bool merged, bool features, bool labels,
@@ -60,7 +63,8 @@ NodeLoaderOptions loader_options(std::vector<int> fanouts, const std::optional<s
       .shuffle = shuffle,
       .drop_last = drop_last,
       .seed = seed,
-      .sampler = sampler_options(std::move(fanouts), sampler, replace, layer_dependent),
+      .sampler =
+          sampler_options(std::move(fanouts), sampler, replace, layer_dependent, std::move(relation_fanouts)),
       .form = merged ? NodeLoaderOptions::Form::merged : NodeLoaderOptions::Form::blocks,
       .transposes = transposes,
       .features = features,
@@ -186,10 +190,11 @@ void bind_batch(nb::module_& module) {
 void bind_loader(nb::module_& module) {
   bind_batch(module);
   nb::class_<NodeLoaderOptions>(module, "LoaderOptions")
-      .def_static("make", &loader_options, nb::kw_only(), "fanouts"_a, "split"_a, "nodes"_a, "batch_size"_a,
-                  "shuffle"_a, "drop_last"_a, "seed"_a, "sampler"_a, "replace"_a, "layer_dependent"_a,
-                  "merged"_a, "features"_a, "labels"_a, "own_nodes"_a = false, "deals"_a = true,
-                  "transposes"_a = false, "chooser"_a = nb::none());
+      .def_static("make", &loader_options, nb::kw_only(), "fanouts"_a,
+                  "relation_fanouts"_a = std::vector<std::vector<int>>(), "split"_a, "nodes"_a,
+                  "batch_size"_a, "shuffle"_a, "drop_last"_a, "seed"_a, "sampler"_a, "replace"_a,
+                  "layer_dependent"_a, "merged"_a, "features"_a, "labels"_a, "own_nodes"_a = false,
+                  "deals"_a = true, "transposes"_a = false, "chooser"_a = nb::none());
   nb::class_<OpenLoader>(module, "NodeLoader", "Batches of a graph; see batches/node_loader.hpp.")
       .def_static("make", &make_loader, "graph"_a, "options"_a)
       .def_prop_ro("steps_per_epoch", [](const OpenLoader& l) { return l.owned->steps_per_epoch(); })

@@ -101,7 +101,7 @@ __all__ = [
 ]
 
 _LINKS = "give NeighborLoader the ends of a batch of pairs, pairs.unique(), as input_nodes, and score the pairs yourself"
-_TYPES = "graphs of Strata have one type of nodes and of edges: give data.to_homogeneous()"
+_TYPES = "it is PyG's: strata.from_pyg(data) makes a graph of a HeteroData, which strata.NeighborLoader takes"
 _OTHER_SAMPLERS = "derive a sampler from strata.NeighborChooser, or take PyG's loader with strata.pyg.stores_of(graph)"
 
 if not TYPE_CHECKING:

@@ -37,17 +37,17 @@ def word(value: Any, name: str) -> str:
     return value
 
 
-def fanouts(values: Any, name: str) -> list[int]:
-    """Numbers of neighbors, the seeds' first; -1: all."""
+def fanouts(values: Any, name: str, zero: bool = False) -> list[int]:
+    """Numbers of neighbors, the seeds' first; -1: all; 0, where it is possible: none."""
     if isinstance(values, Mapping):
-        raise TypeError(f"{name} is a dict of types of edges; a graph of Strata has one type: give one number per hop, [15, 10, 5]")
+        raise TypeError(f"{name} is a dict of types of edges, and this graph has one type: give one number per hop, [15, 10, 5]")
     if isinstance(values, str) or not isinstance(values, Iterable):
         raise TypeError(f"{name} is {values!r}; give one number of neighbors per hop: [15, 10, 5]")
     numbers = [integer(value, f"{name}[{hop}]", -(1 << 31), (1 << 31) - 1) for hop, value in enumerate(values)]
     if not numbers:
         raise InputError(f"no fanouts were given (in {name})", "Give one number of neighbors per hop: [15, 10, 5].")
     for number in numbers:
-        if number < -1 or number == 0:
+        if number < -1 or (number == 0 and not zero):
             what = "0 takes no neighbors" if number == 0 else f"{number} is below -1"
             raise InputError(f"fanout {what} (in {name})", "Give a number of neighbors, at least 1, or -1 for all of them.")
     return numbers

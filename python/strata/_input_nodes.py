@@ -43,7 +43,7 @@ def ids_of(graph: Graph, nodes: Any, original: bool | None = None) -> Any:
     if nodes is None:
         return numpy.arange(graph.num_nodes, dtype="int64")
     if isinstance(nodes, tuple) and len(nodes) == 2 and isinstance(nodes[0], (str, tuple)):
-        raise InputError(f"input_nodes names the type {nodes[0]!r}", "A graph of Strata has one type of nodes: give ids or a mask.")
+        raise InputError(f"input_nodes names the type {nodes[0]!r}", "This graph has one type of nodes: give ids or a mask.")
     array = host_array(nodes, "input_nodes")
     if array.dtype == "uint8":
         raise InputError("input_nodes is of type uint8", "Give ids as int64, or a mask as bool: mask.bool().")

@@ -20,7 +20,7 @@ from strata import _core
 from strata._jobs import Bars, finish
 from strata._process import process, together
 from strata.errors import InputError
-from strata.graph import Graph, load
+from strata.graph import Graph, load, require_graph
 from strata.objects import Described, describe, write
 
 _SHARED = pathlib.Path("/dev/shm")
@@ -97,6 +97,7 @@ def _look_at(graph: Any, needs_parts: bool) -> _Given:
     if isinstance(graph, (str, os.PathLike)):
         return _of_name(os.fspath(graph), needs_parts)
     if isinstance(graph, Graph):
+        require_graph(graph)
         again = graph._again
         if again is None or again.func is not load:
             return _Given(

@@ -14,6 +14,7 @@ from strata import _arguments, _core
 from strata._attributes import MOST_CLASSES, Attributes, HeldRows, are_targets
 from strata._arrays import current_stream, host_array, ids_array, list_of_ids, to_numpy, to_torch
 from strata._indices import as_tensor, rows_of
+from strata._types import EdgeType, OneType, Types, arrays_of
 from strata._process import not_for_other_processes, process, refuse_forks, register, together
 from strata.errors import InputError
 
@@ -119,8 +120,9 @@ class Graph:
     take masks and ids of the input with `original=True`.
     """
 
-    def __init__(self, core: _core.Graph, attributes: Attributes | None = None) -> None:
+    def __init__(self, core: _core.Graph, attributes: Attributes | None = None, types: Types | None = None) -> None:
         self._core = core
+        self._types = types  # None: one type of nodes, and one relation
         self._again: functools.partial[Graph] | None = None  # makes it in another process; None: from what it holds
         self._attributes = attributes or Attributes()
         self._only_samples_weights = False  # loaded with weights, without an array that batches could look up
@@ -145,6 +147,8 @@ class Graph:
 
     def __reduce__(self) -> Any:
         """Another process makes the graph again, when it first uses it: from its source, or from tensors in shared memory."""
+        if self._types is not None:
+            raise not_for_other_processes("a graph of several types")
         if self._again is None:
             if process().size > 1:
                 raise not_for_other_processes("a graph that several ranks made of tensors")
@@ -206,6 +210,20 @@ class Graph:
     def num_nodes(self) -> int:
         """The number of nodes of the whole graph, on all machines together; ids are below it."""
         return self._core.num_nodes
+
+    @property
+    def node_types(self) -> list[str]:
+        """The names of the types of nodes, in the order of the graph's ids, which are a range for each type."""
+        return ["node"] if self._types is None else list(self._types.node_types)
+
+    @property
+    def edge_types(self) -> list[tuple[str, str, str]]:
+        """The relations: (type of sources, name, type of destinations)."""
+        return [("node", "to", "node")] if self._types is None else list(self._types.edge_types)
+
+    def metadata(self) -> tuple[list[str], list[tuple[str, str, str]]]:
+        """(node_types, edge_types), as torch_geometric.data.HeteroData.metadata() and PyG's layers have it."""
+        return self.node_types, self.edge_types
 
     @property
     def num_edges(self) -> int:
@@ -277,6 +295,8 @@ class Graph:
             return "strata.Graph(to be made in this process)"
         if not self._core.is_open:
             return "strata.Graph(closed)"
+        if self._types is not None:
+            return f"strata.Graph({len(self.node_types)} types, {len(self.edge_types)} relations, nodes={self.num_nodes}, edges={self.num_edges})"
         return f"strata.Graph({self.name!r}, nodes={self.num_nodes}, edges={self.num_edges}, features={self.num_features})"
 
 
@@ -307,11 +327,17 @@ def _options(
     )
 
 
-def require_graph(graph: Any) -> None:
-    """TypeError for anything else than a Graph, such as one of another library; InputError in a process that was forked."""
+def require_graph(graph: Any, several_types: bool = False) -> None:
+    """TypeError for anything else than a Graph, such as one of another library; InputError in a process that was forked, and for a
+    graph of several types where one is needed."""
     refuse_forks()
     if not isinstance(graph, Graph):
         raise TypeError(f"the graph is {graph!r}; give one of strata.load(), from_tensors(), from_pyg(data), from_dgl(graph) ...")
+    if graph._types is not None and not several_types:
+        raise InputError(
+            "the graph has several types of nodes or edges, which only strata.NeighborLoader takes",
+            "Make one of a single type: strata.from_pyg(data.to_homogeneous()).",
+        )
 
 
 def warn_of_mask(graph: Graph, what: str) -> None:
@@ -430,6 +456,35 @@ def from_tensors(
         graph.close()
         raise
     return graph
+
+
+def from_types(
+    nodes: Mapping[str, OneType],
+    edges: Mapping[EdgeType, OneType],
+    edge_index: Mapping[EdgeType, Any],
+    *,
+    gpu_memory: int | None = None,
+    fanouts: Sequence[int] = (15, 10, 5),
+    batch_size: int = 1024,
+) -> Graph:
+    """A graph of several types from arrays in memory, in the order of the dicts. On one machine; collective, the first rank's count.
+
+    Args:
+        nodes: the number of nodes of each type, and arrays with a row for each.
+        edges: the same of each relation (source type, name, destination type). "edge_weight", [E], is what sampler="weighted"
+            chooses by; relations without it have weights of 1 beside others.
+        edge_index: [2, E] of each relation, sources first, counted within their types.
+        gpu_memory, fanouts, batch_size: as from_tensors() has them.
+    """
+
+    def arguments() -> tuple[_core.TypedArrays, _core.GraphOptions]:
+        typed.check()
+        weights = {kind: one.attributes["edge_weight"] for kind, one in edges.items() if "edge_weight" in one.attributes}
+        options = _options(True, bool(weights), gpu_memory, "auto", 0, fanouts, batch_size)
+        return arrays_of(nodes, edge_index, weights), options
+
+    typed = Types(nodes, edges)
+    return Graph(_core.Graph.from_typed_arrays(process(), *together(arguments)), types=typed)
 
 
 def _attributes(y: Any, of_edges: dict[str, Any], of_nodes: dict[str, Any]) -> Attributes:

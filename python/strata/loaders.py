@@ -18,6 +18,7 @@ from strata._loader_options import by_weight, check_others, check_weights, form_
 from strata._own_models import Watch
 from strata._process import not_for_other_processes, process, refuse_forks, register, together
 from strata._subgraphs import bidirectional, induced
+from strata._types import Seeds, Types
 from strata.batches import Block, BlockBatch, block_of
 from strata.choosers import NeighborChooser
 from strata.errors import InputError
@@ -68,6 +69,7 @@ class _Loader:
         deal: bool = True,
         transposes: bool = False,
         original: bool | None = None,
+        relation_fanouts: Sequence[Sequence[int]] = (),
     ) -> None:
         def options() -> _core.LoaderOptions:
             chooser = sampler if isinstance(sampler, NeighborChooser) else None
@@ -80,7 +82,8 @@ class _Loader:
             if chooser is not None:
                 chooser.check(graph, replace, layer_dependent)
             return _core.LoaderOptions.make(
-                fanouts=_arguments.fanouts(fanouts, "num_neighbors" if merged else "fanouts"),
+                fanouts=_arguments.fanouts(fanouts, "num_neighbors" if merged else "fanouts", bool(relation_fanouts)),
+                relation_fanouts=[list(of_hop) for of_hop in relation_fanouts],
                 split=input_nodes if isinstance(input_nodes, str) else None,
                 nodes=None if isinstance(input_nodes, str) else ids_of(graph, input_nodes, original),
                 batch_size=_arguments.integer(batch_size, "batch_size", 1),
@@ -99,7 +102,6 @@ class _Loader:
                 chooser=chooser,
             )
 
-        require_graph(graph)
         input_nodes = said(graph, input_nodes)
         drawn = _drawn_seed(seed, own_nodes)
         self._graph = graph
@@ -261,7 +263,7 @@ class NeighborLoader(_Loader):
         original: bool | None = None,
         **others: Any,
     ) -> None:
-        require_graph(graph)
+        require_graph(graph, several_types=True)
         self._form = form_of(subgraph_type, disjoint, others)
         check_others("NeighborLoader", others)
         if weight_attr is not None:
@@ -279,6 +281,10 @@ class NeighborLoader(_Loader):
         self._choices["subgraph_type"] = self._form
         self._original = original
         self._fanouts = num_neighbors
+        self._seeds: Seeds | None = None  # of a graph of several types
+        of_relations: list[list[int]] = []
+        if graph._types is not None:
+            of_relations, num_neighbors, input_nodes = self._typed(graph._types, num_neighbors, input_nodes)
         super().__init__(
             graph,
             num_neighbors,
@@ -294,7 +300,17 @@ class NeighborLoader(_Loader):
             features=True,
             deal=deal,
             original=original,
+            relation_fanouts=of_relations,
         )
+
+    def _typed(self, types: Types, num_neighbors: Any, input_nodes: Any) -> tuple[list[list[int]], list[int], Any]:
+        """Fanouts by hop and relation, the most of each hop, and the graph's numbers of the seeds."""
+        if self._form != "directional":
+            raise InputError(f"subgraph_type={self._form!r} is not possible on graphs of several types", 'Take "directional".')
+        of_relations = types.fanouts(num_neighbors)
+        self._seeds = types.seeds(None if input_nodes is ... else input_nodes)
+        fanouts = [-1 if min(of_hop) < 0 else max(of_hop) for of_hop in of_relations]
+        return of_relations, fanouts, types.core_ids(self._seeds)
 
     def __call__(self, index: Any) -> Any:
         """A batch of the input nodes at these positions, int64 [n], a list, mask or slice, as PyG's loaders give it. Collective."""
@@ -321,6 +337,12 @@ class NeighborLoader(_Loader):
         from torch_geometric.data import Data
 
         for batch in self._batches():
+            if self._graph._types is not None and self._seeds is not None:
+                typed = self._graph._types.batch(batch, self._seeds)
+                typed.num_global_seeds = batch.num_global_seeds
+                typed.loss_scale, typed.sum_scale = batch.loss_scale, self._sum_scale(batch)
+                yield typed if self.transform is None else self.transform(typed)
+                continue
             data = Data(edge_index=to_torch(batch.edge_index), num_nodes=batch.num_nodes)
             if batch.features is not None:
                 data.x = to_torch(batch.features)
@@ -386,6 +408,7 @@ class NodeLoader(_Loader):
         **others: Any,
     ) -> None:
         check_others("NodeLoader", others)
+        require_graph(graph)
         self._features = features
         super().__init__(
             graph,

@@ -15,7 +15,9 @@ from strata import _arguments
 from strata._arrays import host_array
 from strata._attributes import RESERVED, HeldRows, are_targets
 from strata.errors import InputError
-from strata.graph import Graph, from_tensors
+from strata._types import RESERVED as RESERVED_OF_TYPES
+from strata._types import EdgeType, OneType
+from strata.graph import Graph, from_tensors, from_types
 
 _MASKS = {"train": ("train_mask",), "valid": ("val_mask", "valid_mask"), "test": ("test_mask",)}
 _SPLITS = {"train": "train", "valid": "valid", "val": "valid", "validation": "valid", "test": "test"}
@@ -40,6 +42,9 @@ class Described:
 def from_pyg(data: Any, *, split: int | None = None, **options: Any) -> Graph:
     """from_tensors() of a torch_geometric.data.Data: edge_index, x, y, edge_weight, train_mask, val_mask, test_mask.
 
+    Of a HeteroData, a graph of several types: NeighborLoader takes input_nodes=("paper", data["paper"].train_mask) and gives a
+    HeteroData with the rows of every attribute of nodes and edges.
+
     Everything else in it reaches NeighborLoader's batches as with PyG: rows of other nodes' and edges' attributes (edge_attr, pos,
     time ...), and what belongs to the whole graph as it is. So does an x that is no matrix, in its own type.
 
@@ -47,6 +52,8 @@ def from_pyg(data: Any, *, split: int | None = None, **options: Any) -> Graph:
         split: the column of masks that have several.
         options: those of from_tensors(), which come first: edge_weight=data.edge_attr.
     """
+    if _is_hetero(data):
+        return from_types(*_types_of_pyg(data), **options)
     return _load(_of_pyg(data, split), options)
 
 
@@ -154,9 +161,44 @@ def _require(graph: Any, library: str) -> None:
 # ---- PyG ----
 
 
+def _is_hetero(data: Any) -> bool:
+    return hasattr(data, "node_stores") and hasattr(data, "edge_index_dict")
+
+
+def _types_of_pyg(data: Any) -> tuple[dict[str, OneType], dict[EdgeType, OneType], dict[EdgeType, Any]]:
+    """The arguments of from_types() of a HeteroData. Says what it leaves out."""
+    nodes, edges, edge_index = {}, {}, {}
+    for kind, store in zip(data.node_types, data.node_stores):
+        if store.num_nodes is None:
+            raise InputError(f"the number of nodes of {kind!r} is not known", f"Set data[{kind!r}].num_nodes, or give it an x.")
+        nodes[kind] = OneType(store.num_nodes, _rows_of_store(kind, store, store.num_nodes))
+    for kind, store in zip(data.edge_types, data.edge_stores):
+        if "edge_index" not in store:
+            raise InputError(f"{kind} has no edge_index", "Give a HeteroData without torch_geometric.transforms.ToSparseTensor.")
+        edge_index[kind] = store.edge_index
+        edges[kind] = OneType(store.edge_index.shape[1], _rows_of_store(kind, store, store.edge_index.shape[1]))
+    return nodes, edges, edge_index
+
+
+def _rows_of_store(kind: Any, store: Any, count: int) -> dict[str, Any]:
+    rows = {}
+    for name, value in store.items():
+        if name in RESERVED_OF_TYPES or value is None:
+            continue
+        if hasattr(value, "shape") and len(value.shape) and value.shape[0] == count:
+            rows[name] = value
+        else:
+            warnings.warn(f"{name} of {kind!r} is left out, because it has no row for each of {count}", stacklevel=_arguments.caller())
+    return rows
+
+
 def _of_pyg(data: Any, split: int | None) -> Described:
     _require(data, "torch_geometric")
     data = _only_data_of(data)
+    if _is_hetero(data):
+        raise InputError(
+            "the HeteroData has several types of nodes or edges", "strata.NeighborLoader takes strata.from_pyg(data); here give one type: data.to_homogeneous()."
+        )
     edge_index = getattr(data, "edge_index", None)
     if edge_index is None:
         raise InputError(

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "mini_batch_buffers.hpp"
 #include "sampler_cpu.hpp"
 #include "strata/util/error.hpp"
@@ -44,6 +46,24 @@ void check(const SamplerOptions& options, const store::GraphView& view, int num_
   }
 }
 
+void check_relations(const SamplerOptions& options, const store::GraphView& view) {
+  if (options.relation_fanouts.empty()) return;
+  const auto relations = at(view.sublists.num_relations);
+  if (options.relation_fanouts.size() != options.fanouts.size())
+    throw InputError("there are not as many hops for each relation as fanouts");
+  for (std::size_t hop = 0; hop < options.fanouts.size(); ++hop) {
+    const std::vector<int>& fanouts = options.relation_fanouts[hop];
+    if (fanouts.size() != relations)
+      throw InputError(
+          fmt::format("hop {} has {} fanouts, but there are {} relations", hop, fanouts.size(), relations));
+    if (std::ranges::any_of(fanouts, [](int fanout) { return fanout < -1; }))
+      throw InputError("a fanout is below -1", "Give -1 for all neighbors, or a number of them.");
+    const int largest = std::ranges::max(fanouts);
+    if ((std::ranges::min(fanouts) < 0 ? -1 : largest) != options.fanouts[hop])
+      throw InputError(fmt::format("the fanout of hop {} is not the largest of its relations", hop));
+  }
+}
+
 void check_method(const SamplerOptions& options, const store::GraphView& view) {
   const DeviceChooserMaker& maker = options.device_chooser;
   const bool on_gpu = has_narrow_ids(view) ? maker.narrow != nullptr : maker.wide != nullptr;
@@ -68,6 +88,7 @@ void check_method(const SamplerOptions& options, const store::GraphView& view) {
 
 void check_sampler(const SamplerOptions& options, const store::GraphView& view, int num_buffers) {
   check(options, view, num_buffers);
+  check_relations(options, view);
   check_method(options, view);
 }
 

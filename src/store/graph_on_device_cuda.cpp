@@ -45,6 +45,7 @@ struct GraphOnDevice::Copies {
     return ids;
   }
   void copy_whole(const GraphView& host, const plan::GraphPlacement& placement, GraphView& view);
+  void copy_sublists(bool wanted, const GraphView& host, SublistsView& view, const cuda::Stream& stream);
   void divide_lists(const comm::Machine& machine, const GraphView& host, plan::GraphPlacement& placement,
                     GraphView& view);
 };
@@ -69,7 +70,17 @@ void GraphOnDevice::Copies::copy_whole(const GraphView& host, const plan::GraphP
   view.indices = copy_if(lists_whole, host.indices, plan::GraphTensor::indices, stream);
   view.edge_ids = copy_if(lists_whole, host.edge_ids, plan::GraphTensor::edge_ids, stream);
   view.weights = copy_if(lists_whole, host.weights, host.indices.size, plan::GraphTensor::weights, stream);
+  copy_sublists(lists_whole, host, view.sublists, stream);
   stream.synchronize();
+}
+
+void GraphOnDevice::Copies::copy_sublists(bool wanted, const GraphView& host, SublistsView& view,
+                                          const cuda::Stream& stream) {
+  constexpr auto kTensor = plan::GraphTensor::indptr;
+  view.first = copy_if(wanted, view.first, host.num_local + 1, kTensor, stream);
+  view.begins = copy_if(wanted, view.begins, view.count + 1, kTensor, stream);
+  view.nodes = copy_if(wanted, view.nodes, view.count, kTensor, stream);
+  view.relations = copy_if(wanted, view.relations, view.count, kTensor, stream);
 }
 
 void GraphOnDevice::Copies::divide_lists(const comm::Machine& machine, const GraphView& host,

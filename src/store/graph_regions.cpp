@@ -24,6 +24,12 @@ GraphRegions GraphRegions::create(const comm::Machine& machine, const plan::Regi
                                             name_of(plan::GraphTensor::edge_ids)),
       .weights = HostArray<float>::create(machine, if_asked(sizes.weights, sizes.local_edges),
                                           name_of(plan::GraphTensor::weights)),
+      .sublist_first =
+          HostArray<Count>::create(machine, if_asked(sizes.sublists > 0, sizes.num_lists() + 1), "sublists"),
+      .sublist_begins =
+          HostArray<Count>::create(machine, if_asked(sizes.sublists > 0, sizes.sublists + 1), "sublists"),
+      .sublist_nodes = HostArray<std::int32_t>::create(machine, sizes.sublists, "sublists"),
+      .sublist_relations = HostArray<RelationId>::create(machine, sizes.sublists, "sublists"),
       .original_ids = HostIds::create(machine, sizes.num_nodes + sizes.aliases, sizes.wide_nodes(),
                                       name_of(plan::GraphTensor::original_ids)),
       .in_degrees = HostArray<std::int32_t>::create(machine, if_asked(sizes.in_degrees, sizes.num_nodes),
@@ -41,6 +47,7 @@ GraphView GraphRegions::view() const { return own_nodes_of(lists_view()); }
 
 GraphView GraphRegions::own_nodes_of(GraphView lists) const {
   lists.indptr += sizes.first_node - lists.first_node;
+  if (lists.sublists.first != nullptr) lists.sublists.first += sizes.first_node - lists.first_node;
   lists.first_node = sizes.first_node;
   lists.num_local = sizes.num_local;
   return lists;
@@ -58,7 +65,19 @@ GraphView GraphRegions::lists_view() const {
           {.indptr = indptr.data(),
            .indices = indices.view(),
            .edge_ids = {.data = edge_ids.data(), .size = edge_ids.size(), .wide = true},
-           .weights = weights.size() > 0 ? weights.data() : nullptr}};
+           .weights = weights.size() > 0 ? weights.data() : nullptr,
+           .sublists = sublists_view()}};
+}
+
+SublistsView GraphRegions::sublists_view() const {
+  if (sizes.sublists == 0) return {};
+  return {.count = sizes.sublists,
+          .most_per_node = sizes.most_sublists,
+          .num_relations = sizes.num_relations,
+          .first = sublist_first.data(),
+          .begins = sublist_begins.data(),
+          .nodes = sublist_nodes.data(),
+          .relations = sublist_relations.data()};
 }
 
 }  // namespace strata::store

@@ -12,19 +12,18 @@ namespace {
 using namespace sampling;
 
 std::uint64_t key_of(const Choice& c) {
-  return node_key(c.key, RandomUse::sample, c.hop, c.graph.original_ids[at(c.node)], c.graph.relation);
+  return node_key(c.key, RandomUse::sample, c.hop, c.graph.original_ids[at(c.node)], c.relation);
 }
 
 std::vector<float> weights_of(const Choice& c) {
-  return {c.graph.weights.begin() + c.graph.indptr[at(c.node)],
-          c.graph.weights.begin() + c.graph.indptr[at(c.node) + 1]};
+  return {c.graph.weights.begin() + c.begin, c.graph.weights.begin() + c.end};
 }
 
 }  // namespace
 
 std::vector<Count> replacing_positions(const Choice& c) {
   std::vector<Count> positions;
-  const auto degree = static_cast<std::uint64_t>(c.graph.degree(c.node));
+  const auto degree = static_cast<std::uint64_t>(c.degree());
   for (std::uint64_t pick = 0; degree > 0 && pick < static_cast<std::uint64_t>(c.fanout); ++pick)
     positions.push_back(static_cast<Count>(below(keyed_word(key_of(c), pick), degree)));
   return positions;
@@ -61,10 +60,10 @@ std::vector<Count> weighted_replacing_positions(const Choice& c) {
 
 std::vector<Count> labor_positions(const Choice& c, bool layer_dependent) {
   const LaborRule rule(c.key, c.hop, layer_dependent);
-  const Count degree = c.graph.degree(c.node), begin = c.graph.indptr[at(c.node)];
+  const Count degree = c.degree();
   std::vector<Count> positions;
   for (Count p = 0; p < degree; ++p) {
-    const NodeId source = c.graph.original_ids[at(c.graph.indices[at(begin + p)])];
+    const NodeId source = c.graph.original_ids[at(c.graph.indices[at(c.begin + p)])];
     const bool taken =
         degree <= c.fanout || rule.of_source(source) < LaborRule::limit(static_cast<std::uint32_t>(c.fanout),
                                                                         static_cast<std::uint32_t>(degree));

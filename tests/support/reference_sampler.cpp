@@ -88,6 +88,29 @@ PlainGraph random_graph(const RandomGraphOptions& options) {
   return graph;
 }
 
+PlainGraph typed(const PlainGraph& graph, int num_relations, std::uint64_t seed) {
+  Random random(seed);
+  PlainGraph result = graph;
+  result.num_relations = num_relations;
+  result.relations.resize(graph.indices.size());
+  for (NodeId v = 0; v < graph.num_nodes(); ++v) {
+    const Count begin = graph.indptr[at(v)], degree = graph.degree(v);
+    const bool one = random.below(8) == 0;
+    std::vector<std::pair<Count, Count>> order;  // relation and entry
+    for (Count j = 0; j < degree; ++j)
+      order.emplace_back(one && j > 0 ? order.front().first : random.below(num_relations), begin + j);
+    std::ranges::sort(order);
+    for (Count j = 0; j < degree; ++j) {
+      const auto [relation, from] = order[at(j)];
+      result.relations[at(begin + j)] = static_cast<RelationId>(relation);
+      result.indices[at(begin + j)] = graph.indices[at(from)];
+      result.edge_ids[at(begin + j)] = graph.edge_ids[at(from)];
+      if (!graph.weights.empty()) result.weights[at(begin + j)] = graph.weights[at(from)];
+    }
+  }
+  return result;
+}
+
 std::vector<NodeId> global_ids(const PlainGraph& graph) {
   std::vector<NodeId> result(graph.original_ids.size());
   for (std::size_t v = 0; v < result.size(); ++v) result[at(graph.original_ids[v])] = static_cast<NodeId>(v);
@@ -100,11 +123,13 @@ PlainGraph renumbered(const PlainGraph& graph, std::uint64_t seed) {
   std::vector<NodeId> new_id(old_id.size());
   for (std::size_t v = 0; v < old_id.size(); ++v) new_id[at(old_id[v])] = static_cast<NodeId>(v);
   PlainGraph result;
+  result.num_relations = graph.num_relations;
   for (const NodeId old : old_id) {
     for (Count e = graph.indptr[at(old)]; e < graph.indptr[at(old) + 1]; ++e) {
       result.indices.push_back(new_id[at(graph.indices[at(e)])]);
       result.edge_ids.push_back(graph.edge_ids[at(e)]);
       result.weights.push_back(graph.weights[at(e)]);
+      if (!graph.relations.empty()) result.relations.push_back(graph.relations[at(e)]);
     }
     result.indptr.push_back(static_cast<Count>(result.indices.size()));
     result.original_ids.push_back(graph.original_ids[at(old)]);
@@ -256,6 +281,32 @@ IdSpan ViewOwner::keep_entry_ids(std::span<const std::int64_t> values, store::Ca
   return {keep_entries(std::span<const std::int32_t>(narrow), copies), size, false};
 }
 
+store::SublistsView ViewOwner::keep_sublists(const PlainGraph& graph, NodeId first, NodeId last) {
+  if (graph.relations.empty()) return {};
+  std::vector<Count> firsts{0}, begins;
+  std::vector<std::int32_t> nodes;
+  std::vector<RelationId> relations;
+  Count most = 0;
+  for (NodeId v = first; v < last; ++v) {
+    for (Count e = graph.indptr[at(v)]; e < graph.indptr[at(v) + 1]; ++e) {
+      if (std::ssize(nodes) > firsts.back() && relations.back() == graph.relations[at(e)]) continue;
+      begins.push_back(e - graph.indptr[at(first)]);
+      nodes.push_back(static_cast<std::int32_t>(v - first));
+      relations.push_back(graph.relations[at(e)]);
+    }
+    most = std::max(most, std::ssize(nodes) - firsts.back());
+    firsts.push_back(std::ssize(nodes));
+  }
+  begins.push_back(graph.indptr[at(last)] - graph.indptr[at(first)]);
+  return {.count = std::ssize(nodes),
+          .most_per_node = most,
+          .num_relations = graph.num_relations,
+          .first = keep(std::span<const Count>(firsts)),
+          .begins = keep(std::span<const Count>(begins)),
+          .nodes = keep(std::span<const std::int32_t>(nodes)),
+          .relations = keep(std::span<const RelationId>(relations))};
+}
+
 ViewOwner::ViewOwner(const PlainGraph& graph, const ViewOptions& options) : options_(options) {
   if (options.device.is_cuda()) stream_ = cuda::Stream(options.device);
   const NodeId last = options.last < 0 ? graph.num_nodes() : options.last;
@@ -286,6 +337,7 @@ ViewOwner::ViewOwner(const PlainGraph& graph, const ViewOptions& options) : opti
                                               .subspan(at(first_edge), at(last_edge - first_edge)),
                                           copies.weights)}};
   view_.number = graph.relation;
+  view_.sublists = keep_sublists(graph, options.first, last);
   view_.copies = copies;
 }
 
@@ -379,13 +431,30 @@ void add_sorted_inputs(PlainBlock& input) {
 }
 
 std::vector<Count> reference_positions(const Choice& c, const sampling::SamplerOptions& options) {
-  const auto bits =
-      node_key(c.key, RandomUse::sample, c.hop, c.graph.original_ids[at(c.node)], c.graph.relation);
+  const auto bits = node_key(c.key, RandomUse::sample, c.hop, c.graph.original_ids[at(c.node)], c.relation);
   const bool plain = options.method == sampling::Method::uniform && !options.replace;
-  if (plain || c.fanout < 0) return chosen_positions(c.graph.degree(c.node), c.fanout, bits);
+  if (plain || c.fanout < 0) return chosen_positions(c.degree(), c.fanout, bits);
   if (options.method == sampling::Method::uniform) return replacing_positions(c);
   if (options.method == sampling::Method::labor) return labor_positions(c, options.layer_dependent);
   return options.replace ? weighted_replacing_positions(c) : weighted_positions(c);
+}
+
+/// One for each relation that the node has neighbors over.
+std::vector<Choice> choices_of(const PlainGraph& graph, NodeId v, const sampling::SamplerOptions& options,
+                               const BatchKey& key, std::uint32_t hop) {
+  const Count begin = graph.indptr[at(v)], end = graph.indptr[at(v) + 1];
+  if (graph.relations.empty())
+    return {{graph, v, options.fanouts[hop], key, hop, begin, end, graph.relation}};
+  std::vector<Choice> choices;
+  for (Count e = begin; e < end; ++e) {
+    const RelationId relation = graph.relations[at(e)];
+    const int fanout =
+        options.relation_fanouts.empty() ? options.fanouts[hop] : options.relation_fanouts[hop][relation];
+    if (choices.empty() || choices.back().relation != relation)
+      choices.push_back({graph, v, fanout, key, hop, e, e, relation});
+    choices.back().end = e + 1;
+  }
+  return choices;
 }
 
 /// The first `passed_over` nodes of the frontier get no neighbors.
@@ -397,11 +466,12 @@ PlainBlock reference_hop(const PlainGraph& graph, const std::vector<NodeId>& fro
   block.indptr.assign(1 + passed_over, 0);
   std::vector<NodeId> neighbors;
   for (const NodeId v : std::span(frontier).subspan(passed_over)) {
-    const Choice choice{graph, v, options.fanouts[hop], key, hop};
-    for (const Count position : reference_positions(choice, options)) {
-      const std::size_t e = at(graph.indptr[at(v)] + position);
-      neighbors.push_back(graph.indices[e]);
-      block.edge_ids.push_back(graph.edge_ids[e]);
+    for (const Choice& choice : choices_of(graph, v, options, key, hop)) {
+      for (const Count position : reference_positions(choice, options)) {
+        const std::size_t e = at(choice.begin + position);
+        neighbors.push_back(graph.indices[e]);
+        block.edge_ids.push_back(graph.edge_ids[e]);
+      }
     }
     block.indptr.push_back(static_cast<Count>(neighbors.size()));
   }

@@ -20,7 +20,10 @@ struct PlainGraph {
   std::vector<EdgeId> edge_ids;
   std::vector<float> weights;
   std::vector<NodeId> original_ids;
-  std::uint16_t relation = 0;  ///< store::Relation::number
+  RelationId relation = 0;  ///< store::Relation::number
+  /// [edges] ascending within each list, of a graph of several relations; empty: all are of `relation`.
+  std::vector<RelationId> relations = {};
+  int num_relations = 1;
 
   Count num_nodes() const { return static_cast<Count>(original_ids.size()); }
   Count degree(NodeId v) const { return indptr[at(v) + 1] - indptr[at(v)]; }
@@ -39,6 +42,10 @@ PlainGraph random_graph(const RandomGraphOptions& options);
 
 /// The same graph under other global ids; original ids, edge ids and the order of the lists stay.
 PlainGraph renumbered(const PlainGraph& graph, std::uint64_t seed);
+
+/// The same graph with relations, drawn for each edge; every eighth node's edges are all of one. Lists are
+/// ordered anew.
+PlainGraph typed(const PlainGraph& graph, int num_relations, std::uint64_t seed);
 
 /// Global ids by original id.
 std::vector<NodeId> global_ids(const PlainGraph& graph);
@@ -76,6 +83,7 @@ class ViewOwner {
   template <typename T>
   const T* keep_entries(std::span<const T> values, store::CachedEntries& copies);
   IdSpan keep_entry_ids(std::span<const std::int64_t> values, store::CachedEntries& copies);
+  store::SublistsView keep_sublists(const PlainGraph& graph, NodeId first, NodeId last);
   void choose_lists(std::span<const Count> indptr);
   cuda::Memory memory_of_lists() const;
 

@@ -15,10 +15,41 @@ namespace strata::graph {
 /// edge of weight 0.
 inline bool is_edge_weight(float value) { return value >= 0 && value <= std::numeric_limits<float>::max(); }
 
+/// A relation: edges of one kind, from nodes of one type to nodes of another.
+struct EdgeType {
+  std::string source = "node", name = "to", destination = "node";
+
+  bool operator==(const EdgeType&) const = default;
+};
+
+/// The types of a graph. Original ids of the nodes of a type are a range, and so are edge ids of a relation:
+/// type t has the nodes [node_offsets[t], node_offsets[t + 1]). An id within a type counts from its offset.
+///
+///     2 papers and 3 authors: node_offsets {0, 2, 5}, and the second author is node 3
+struct GraphTypes {
+  std::vector<std::string> nodes = {"node"};
+  std::vector<EdgeType> edges = {{}};
+  std::vector<NodeId> node_offsets = {};  ///< [types + 1], or empty: one type
+  std::vector<EdgeId> edge_offsets = {};  ///< [relations + 1], or empty: one relation
+};
+
+/// Where the neighbors over each relation lie. The list of a node consists of sublists, one for each relation
+/// over which it has neighbors, ascending by relation. An owner; empty in graphs of one relation.
+///
+///     node 0 <- {4, 7} over relation 0, {2} over relation 2; node 1 <- {5} over relation 2
+///     first {0, 2, 3}   relations {0, 2, 2}   begins {0, 2, 3, 4}
+struct Sublists {
+  std::vector<Count> first;           ///< [num_nodes + 1] each node's first sublist
+  std::vector<Count> begins;          ///< [sublists + 1] positions in CscGraph::indices
+  std::vector<RelationId> relations;  ///< [sublists]
+
+  Count size() const { return static_cast<Count>(relations.size()); }
+};
+
 /// In-neighbors of every node: `indices[indptr[v]..indptr[v+1])`. Host memory; an owner.
 ///
-/// Lists are ordered by (neighbor's original id, edge id). `edge_ids[e]` is the edge's position in the
-/// input; both directions of an undirected edge share it.
+/// Lists are ordered by (relation, neighbor's original id, edge id). `edge_ids[e]` is the edge's position in
+/// the input; both directions of an undirected edge share it.
 ///
 ///     edges 0->1, 2->1, 1->2  gives  indptr {0,0,2,3}  indices {0,2,1}  edge_ids {0,1,2}
 struct CscGraph {
@@ -27,6 +58,7 @@ struct CscGraph {
   std::vector<NodeId> indices;      ///< [num_edges]
   std::vector<EdgeId> edge_ids;     ///< [num_edges], or empty: entry e of `indices` is edge e
   std::vector<float> weights = {};  ///< [num_edges], each is_edge_weight(); empty: no weights
+  Sublists sublists = {};
 
   Count num_edges() const { return static_cast<Count>(indices.size()); }
 };
@@ -70,6 +102,7 @@ struct CleaningReport {
 /// A whole graph as readers and generators give it. Ids are original ids.
 struct Graph {
   std::string name;
+  GraphTypes types = {};
   CscGraph structure;
   bool undirected = false;  ///< every edge is present in both directions
   FeatureTable features;    ///< cols == 0: none

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "strata/graph/graph.hpp"
 #include "strata/graph/synthetic.hpp"
 #include "strata/util/label_sets.hpp"
 #include "strata/util/row_code.hpp"
@@ -44,13 +45,6 @@ std::vector<int> parts_of_machines(int num_parts, int num_machines);
 struct PartRecord;
 
 enum class Split : std::uint8_t { train, valid, test };
-
-/// A relation: edges of one kind, from nodes of one type to nodes of another.
-struct EdgeType {
-  std::string source = "node", name = "to", destination = "node";
-
-  bool operator==(const EdgeType&) const = default;
-};
 
 /// The manifest of a partition directory: what every rank must know before it opens a part.
 struct Manifest {

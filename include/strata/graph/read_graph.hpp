@@ -132,6 +132,27 @@ struct GraphArrays {
   std::optional<Count> num_nodes;  ///< unset: the rows of `x` or `y`, or the largest id + 1
 };
 
+/// A graph of several types in memory.
+struct TypedArrays {
+  struct Nodes {
+    std::string type;
+    Count count = 0;
+  };
+  struct Edges {
+    EdgeType type;
+    NpyArray edge_index;   ///< (2, E) integers: sources, then destinations, each counted within its type
+    NpyArray edge_weight;  ///< (E,), or absent: 1 where another relation has weights
+  };
+  std::string name = "arrays";
+  std::vector<Nodes> nodes;
+  std::vector<Edges> edges;
+};
+
+/// Puts the structure of a graph together, without features, labels or splits: relation r has the edges of
+/// edges[r], of which edge e has the id edge_offsets[r] + e. Duplicates and self-loops stay. Throws
+/// InputError and OutOfMemory.
+Graph graph_from_typed_arrays(const TypedArrays& arrays, int num_threads);
+
 /// Puts the graph together as read_graph() does a npy: folder, with the same checks. Edge e of `edge_index`
 /// has the id e. Throws InputError and OutOfMemory.
 Graph graph_from_arrays(const GraphArrays& arrays, const ReadOptions& options);

@@ -29,6 +29,9 @@ enum class Method {
 
 struct SamplerOptions {
   std::vector<int> fanouts;  ///< from the seeds outwards; -1: all neighbors; 0 allowed
+  /// [hops][relations] what a node gets over each relation; empty: `fanouts` of each. If given, a hop's
+  /// fanout is the largest of its relations, or -1 if one of them is.
+  std::vector<std::vector<int>> relation_fanouts = {};
   Method method = Method::uniform;
   bool replace = false;  ///< uniform and weighted: a neighbor may be chosen several times
   /// With labor, hops share their random numbers, so that there are fewer distinct nodes.
@@ -124,6 +127,9 @@ struct ExchangeReport {
 
 /// Samples minibatches of blocks. Random choices are keyed by (batch, hop, original id), so the set of
 /// sampled (layer, dst, edge id) is the same for every number of ranks, machines and parts, on CPU and GPU.
+///
+/// In a graph of several relations a node gets neighbors over each relation by itself, in the order of the
+/// relations; the key of the choice has the relation's number.
 ///
 /// Uniform sampling without replacement gives a node of degree d > fanout the positions of Subset(d, fanout,
 /// node_key(key, sample, hop, id)), pick by pick; beyond what Subset admits, the first positions of the keyed

@@ -122,13 +122,44 @@ struct NodeSpace {
   bool owns(NodeId global) const { return global >= first_node && global < first_node + num_local; }
 };
 
+/// Where the neighbors over each relation lie; a view of graph::Sublists, for the nodes that have lists here.
+struct SublistsView {
+  Count count = 0;
+  Count most_per_node = 0;
+  int num_relations = 1;
+  const Count* first = nullptr;           ///< [num_local + 1] each node's first sublist; null: one relation
+  const Count* begins = nullptr;          ///< [count + 1] positions in `indices`
+  const std::int32_t* nodes = nullptr;    ///< [count] the node, counted from first_node
+  const RelationId* relations = nullptr;  ///< [count]
+};
+
+/// What keys the choices from a list. If lists are those of nodes, the node and Relation::number; in a view
+/// whose lists are sublists (sampling/choosers/sublists.hpp), their node and relation.
+struct ListKeys {
+  const std::int32_t* nodes = nullptr;  ///< null: lists are those of nodes
+  const RelationId* relations = nullptr;
+  NodeId first_node = 0;
+  const std::uint8_t* groups = nullptr;  ///< by relation; lists of other groups than `group` are empty
+  std::uint8_t group = 0;
+
+  STRATA_HOST_DEVICE NodeId node_of(NodeId list) const {
+    return nodes == nullptr ? list : first_node + nodes[list];
+  }
+  STRATA_HOST_DEVICE RelationId relation_of(NodeId list, RelationId number) const {
+    return nodes == nullptr ? number : relations[list];
+  }
+  STRATA_HOST_DEVICE bool takes(NodeId list) const {
+    return nodes == nullptr || groups[relations[list]] == group;
+  }
+};
+
 /// The edges of one relation over a node space: the in-neighbors of the nodes that the machine owns; a view.
 ///
 /// `indptr` has one entry for each of these nodes and one more; its values are positions in `indices`. If the
 /// device is a GPU, some elements of `indptr` and some lists may have copies in the memory of GPUs. element()
 /// finds the former, position_of_list() and entry() the latter; the arrays are complete all the same.
 struct Relation {
-  std::uint16_t number = 0;        ///< among the relations of the graph; it enters the keys of random choices
+  RelationId number = 0;           ///< among the relations of the graph; it enters the keys of random choices
   const Count* indptr = nullptr;   ///< [num_local + 1]
   IdSpan indices;                  ///< [edges with a list here] global ids
   IdSpan edge_ids;                 ///< [edges with a list here], or size 0 if not loaded
@@ -140,6 +171,8 @@ struct Relation {
     CachedEntries indices, edge_ids, weights;
   };
   Copies copies = {};
+  SublistsView sublists = {};
+  ListKeys keys = {};
 };
 
 /// What a sampler reads: a relation, and the nodes that it is over; a view for kernels and loops.

@@ -8,9 +8,10 @@
 
 namespace strata {
 
-using NodeId = std::int64_t;  ///< global or original node id; 64-bit in files and interfaces
-using EdgeId = std::int64_t;  ///< position of an edge in the input
-using Count = std::int64_t;   ///< counts and offsets are 64-bit everywhere
+using NodeId = std::int64_t;       ///< global or original node id; 64-bit in files and interfaces
+using EdgeId = std::int64_t;       ///< position of an edge in the input
+using RelationId = std::uint16_t;  ///< number of a relation of a graph
+using Count = std::int64_t;        ///< counts and offsets are 64-bit everywhere
 
 /// Converts an index or a count to the type that containers take: `degrees[at(node)]`.
 constexpr std::size_t at(Count index) { return static_cast<std::size_t>(index); }

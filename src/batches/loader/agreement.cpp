@@ -25,10 +25,10 @@ std::string text_of_nodes(const NodeLoaderOptions& options) {
 std::string text_of(const NodeLoaderOptions& options) {
   const sampling::SamplerOptions& sampler = options.sampler;
   return fmt::format(
-      "input_nodes {}\ndeal {}\nbatch_size {}\nshuffle {}\ndrop_last {}\nseed {}\nfanouts {}\n"
+      "input_nodes {}\ndeal {}\nbatch_size {}\nshuffle {}\ndrop_last {}\nseed {}\nfanouts {} {}\n"
       "sampler {}{}\nreplace {}\nlayer_dependent {}\n{}\ntransposes {}\nfeatures {}\nlabels {}\noverlap {}\n",
       text_of_nodes(options), options.deals, options.batch_size, options.shuffle, options.drop_last,
-      options.seed, fmt::join(sampler.fanouts, ","), enum_name(sampler.method),
+      options.seed, fmt::join(sampler.fanouts, ","), sampler.relation_fanouts, enum_name(sampler.method),
       sampler.chooser ? " of its own" : "", sampler.replace, sampler.layer_dependent,
       options.form == NodeLoaderOptions::Form::merged ? "merged hops" : "blocks", options.transposes,
       options.features, options.labels, options.overlap);

@@ -62,6 +62,19 @@ store::MachineGraph load_stored(Runtime& runtime, const graph::Source& source, c
   return batches::take_graph(std::move(read), runtime.machine(), load);
 }
 
+/// A graph that the first rank makes of arrays, on so many threads.
+template <typename Make>
+std::shared_ptr<Graph> made_of(std::shared_ptr<Runtime> runtime, const GraphOptions& options, Make make) {
+  require_one_machine(*runtime, "a graph in memory");
+  check_agreement(runtime->communicator(), "arrays", options);
+  std::unique_ptr<graph::Graph> graph;
+  runtime->communicator().together([&] {
+    if (runtime->machine().rank() == 0)
+      graph = std::make_unique<graph::Graph>(make(comm::resources_of(runtime->machine()).cores_alone));
+  });
+  return Graph::from_memory(std::move(runtime), std::move(graph), options);
+}
+
 }  // namespace
 
 std::shared_ptr<Graph> Graph::load(std::shared_ptr<Runtime> runtime, const graph::Source& source,
@@ -84,17 +97,18 @@ std::shared_ptr<Graph> Graph::from_memory(std::shared_ptr<Runtime> runtime,
 
 std::shared_ptr<Graph> Graph::from_arrays(std::shared_ptr<Runtime> runtime, graph::GraphArrays arrays,
                                           const GraphOptions& options) {
-  require_one_machine(*runtime, "a graph in memory");
-  check_agreement(runtime->communicator(), "arrays", options);
-  std::unique_ptr<graph::Graph> graph;
-  runtime->communicator().together([&] {
+  return made_of(std::move(runtime), options, [&](int threads) {
     const graph::ReadOptions keep{.duplicates = graph::EdgePolicy::keep,
                                   .direction = graph::ReadOptions::Direction::directed,
-                                  .num_threads = comm::resources_of(runtime->machine()).cores_alone};
-    if (runtime->machine().rank() == 0)
-      graph = std::make_unique<graph::Graph>(graph::graph_from_arrays(arrays, keep));
+                                  .num_threads = threads};
+    return graph::graph_from_arrays(arrays, keep);
   });
-  return from_memory(std::move(runtime), std::move(graph), options);
+}
+
+std::shared_ptr<Graph> Graph::from_arrays(std::shared_ptr<Runtime> runtime, graph::TypedArrays arrays,
+                                          const GraphOptions& options) {
+  return made_of(std::move(runtime), options,
+                 [&](int threads) { return graph::graph_from_typed_arrays(arrays, threads); });
 }
 
 Graph::Graph(std::shared_ptr<Runtime> runtime, store::MachineGraph graph)

@@ -7,6 +7,7 @@ template <typename Id>
 std::unique_ptr<PickChooser<Id>> make_pick_chooser(const store::GraphView& view,
                                                    const SamplerOptions& options, ThreadPool& pool) {
   if (options.chooser) return make_user_chooser<Id>(view, *options.chooser, options.edge_ids);
+  if (view.sublists.first != nullptr) return make_sublist_chooser<Id>(view, options, pool);
   switch (options.method) {
     case Method::labor:
       return make_labor_chooser<Id>(view, options.layer_dependent, pool);

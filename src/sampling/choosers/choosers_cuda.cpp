@@ -7,6 +7,7 @@ template <typename Id>
 std::unique_ptr<DevicePickChooser<Id>> make_device_chooser(const store::GraphView& view,
                                                            const SamplerOptions& options) {
   if (const auto& make = options.device_chooser.of<Id>()) return make(view);
+  if (view.sublists.first != nullptr) return make_sublist_device_chooser<Id>(view, options);
   switch (options.method) {
     case Method::labor:
       return make_labor_device_chooser<Id>(view, options.layer_dependent);

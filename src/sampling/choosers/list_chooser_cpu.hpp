@@ -31,7 +31,8 @@ class ListChooser final : public PickChooser<Id> {
       NeighborRange* const ranges = plan.ranges.data();
       for (Count i = begin; i < end; ++i) {
         if (i + kNodesAhead < end) fetch_node(query.nodes[at(i + kNodesAhead)]);
-        ranges[i] = range_of(query.nodes[at(i)]);
+        ranges[i] = range_of(view_, query.nodes[at(i)]);
+        if (ranges[i].degree > 0) set_key(view_, query.nodes[at(i)], ranges[i]);
       }
       if (query.fanout < 0) {
         for (Count i = begin; i < end; ++i) counts[i] = ranges[i].degree;
@@ -89,13 +90,8 @@ class ListChooser final : public PickChooser<Id> {
   void fetch_node(NodeId node) const {
     if (!view_.owns(node)) return;
     __builtin_prefetch(view_.indptr + (node - view_.first_node));
+    if (view_.keys.nodes != nullptr) return;
     view_.original_ids.visit([&](const auto* ids) { __builtin_prefetch(ids + node); });
-  }
-
-  NeighborRange range_of(NodeId node) const {
-    if (!view_.owns(node)) return {};
-    const Count* entry = view_.indptr + (node - view_.first_node);
-    return {.begin = entry[0], .degree = entry[1] - entry[0], .original_id = view_.original_ids[node]};
   }
 
   const store::GraphView& view_;
@@ -107,8 +103,8 @@ class ListChooser final : public PickChooser<Id> {
 struct NoSettings {};
 
 /// The key of a node's random choices.
-inline std::uint64_t choice_key(const PickQuery& query, const NeighborRange& range, std::uint16_t relation) {
-  return node_key(query.key, RandomUse::sample, query.hop, range.original_id, relation);
+inline std::uint64_t choice_key(const PickQuery& query, const NeighborRange& range) {
+  return node_key(query.key, RandomUse::sample, query.hop, range.original_id, range.relation);
 }
 
 /// Prefetches the first cache lines of a list; the hardware prefetches the others.

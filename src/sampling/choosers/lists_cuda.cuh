@@ -111,7 +111,8 @@ struct DeviceLists : DeviceListCopies<kDivided> {
   static constexpr bool divided = kDivided;
   NodeId first_node = 0;
   Count num_local = 0;
-  std::uint16_t relation = 0;
+  RelationId relation = 0;
+  store::ListKeys keys;
   DeviceArray<Count, kDivided> indptr;
   DeviceIds<kDivided> indices, edge_ids;
   DeviceIds<false> original_ids;
@@ -122,6 +123,7 @@ struct DeviceLists : DeviceListCopies<kDivided> {
         first_node(view.first_node),
         num_local(view.num_local),
         relation(view.number),
+        keys(view.keys),
         indptr(view.indptr, view.copies.indptr),
         indices(view.indices, view.copies.indices),
         edge_ids(view.edge_ids, view.copies.edge_ids),
@@ -131,12 +133,13 @@ struct DeviceLists : DeviceListCopies<kDivided> {
   /// The range of a node's list, without a key; empty for a node of another machine.
   __device__ DeviceRange range(NodeId node) const {
     const Count local = node - first_node;
-    if (local < 0 || local >= num_local) return {};
+    if (local < 0 || local >= num_local || !keys.takes(node)) return {};
     const Count begin = indptr[local], end = indptr[local + 1];
     return {.begin = this->position(indptr, local, begin), .degree = end - begin, .key = 0};
   }
   __device__ std::uint64_t choice_key(NodeId node, const DeviceQuery& query) const {
-    return node_key(*query.key, RandomUse::sample, query.hop, original_ids[node], relation);
+    return node_key(*query.key, RandomUse::sample, query.hop, original_ids[keys.node_of(node)],
+                    keys.relation_of(node, relation));
   }
 };
 

@@ -11,12 +11,25 @@
 
 namespace strata::sampling {
 
-/// The range of a node's in-neighbors, and the id that keys its random choice (set only if there is a choice
-/// to make).
+/// The range of a node's in-neighbors, and what keys its random choice.
 struct NeighborRange {
   Count begin = 0, degree = 0;
   NodeId original_id = 0;
+  RelationId relation = 0;
 };
+
+/// The range of a list of the view, without what keys it; empty for a node of another machine.
+inline NeighborRange range_of(const store::GraphView& view, NodeId list) {
+  if (!view.owns(list) || !view.keys.takes(list)) return {};
+  const Count* entry = view.indptr + (list - view.first_node);
+  return {.begin = entry[0], .degree = entry[1] - entry[0]};
+}
+
+/// Sets what keys the choice from a list that is not empty.
+inline void set_key(const store::GraphView& view, NodeId list, NeighborRange& range) {
+  range.original_id = view.original_ids[view.keys.node_of(list)];
+  range.relation = view.keys.relation_of(list, view.number);
+}
 
 /// What measure() finds about a query's nodes and choose() uses. The memory is reused at the next hop.
 struct PickPlan {
@@ -25,6 +38,11 @@ struct PickPlan {
   /// picks.
   std::vector<std::vector<std::uint32_t>> positions;
   ChosenNeighbors chosen;  ///< for a user's chooser
+  /// In a graph of several relations: the sublists of the nodes, in their order, -1 for a node of another
+  /// machine; the first of each node, and the picks of each; and the plans for them by group of relations.
+  std::vector<NodeId> lists;
+  std::vector<Count> first_list, list_counts;
+  std::vector<PickPlan> groups;
 };
 
 /// Room for the picks: those of node i are [offsets[i], offsets[i + 1]).
@@ -75,6 +93,11 @@ std::unique_ptr<PickChooser<Id>> make_weighted_replacing_chooser(const store::Gr
 template <typename Id>
 std::unique_ptr<PickChooser<Id>> make_labor_chooser(const store::GraphView& view, bool layer_dependent,
                                                     ThreadPool& pool);
+
+/// Chooses for each relation by itself, as the options say.
+template <typename Id>
+std::unique_ptr<PickChooser<Id>> make_sublist_chooser(const store::GraphView& view,
+                                                      const SamplerOptions& options, ThreadPool& pool);
 
 /// Calls the user's chooser and checks its picks. `chooser` must outlive the result.
 template <typename Id>

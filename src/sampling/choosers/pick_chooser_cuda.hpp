@@ -22,6 +22,9 @@ std::unique_ptr<DevicePickChooser<Id>> make_weighted_device_chooser(const store:
 template <typename Id>
 std::unique_ptr<DevicePickChooser<Id>> make_weighted_replacing_device_chooser(const store::GraphView& view);
 template <typename Id>
+std::unique_ptr<DevicePickChooser<Id>> make_sublist_device_chooser(const store::GraphView& view,
+                                                                   const SamplerOptions& options);
+template <typename Id>
 std::unique_ptr<DevicePickChooser<Id>> make_labor_device_chooser(const store::GraphView& view,
                                                                  bool layer_dependent);
 

@@ -7,19 +7,17 @@ namespace {
 
 class ReplacingRule {
  public:
-  ReplacingRule(const store::GraphView& view, const PickQuery& query, NoSettings)
-      : relation_(view.number), query_(query) {}
+  ReplacingRule(const store::GraphView&, const PickQuery& query, NoSettings) : query_(query) {}
 
   void fetch(const NeighborRange&) const {}
   void take(const NeighborRange& range, std::vector<std::uint32_t>& positions) const {
-    const std::uint64_t key = choice_key(query_, range, relation_);
+    const std::uint64_t key = choice_key(query_, range);
     for (std::uint64_t pick = 0; pick < static_cast<std::uint64_t>(query_.fanout); ++pick)
       positions.push_back(
           static_cast<std::uint32_t>(below(keyed_word(key, pick), static_cast<std::uint64_t>(range.degree))));
   }
 
  private:
-  std::uint16_t relation_;
   const PickQuery& query_;
 };
 

@@ -32,7 +32,6 @@ template <typename In, typename Edge>
 struct TypedLists {
   const In* indices;
   const Edge* edge_ids;
-  std::uint16_t relation;
 };
 
 /// Chooses the picks of some consecutive nodes of a query. First the positions of a batch of nodes are
@@ -68,7 +67,7 @@ class PieceChooser {
     return Subset::admits(range.degree, query_.fanout) ? Choice::subset : Choice::one_by_one;
   }
   std::uint64_t key_of(const NeighborRange& range) const {
-    return node_key(query_.key, RandomUse::sample, query_.hop, range.original_id, lists_.relation);
+    return node_key(query_.key, RandomUse::sample, query_.hop, range.original_id, range.relation);
   }
 
   void locate(const NeighborRange& range, std::uint32_t* positions) {
@@ -132,7 +131,7 @@ class UniformChooser final : public PickChooser<Id> {
     pool_.parallel_for(static_cast<Count>(size), kNodesPerPiece, [&](Count begin, Count end) {
       for (Count i = begin; i < end; ++i) {
         if (i + kPrefetchAhead < end) prefetch_node(query.nodes[at(i + kPrefetchAhead)]);
-        const NeighborRange range = range_of(query.nodes[at(i)], query.fanout);
+        const NeighborRange range = keyed_range(query.nodes[at(i)], query.fanout);
         plan.ranges[at(i)] = range;
         counts[i] = query.fanout < 0 ? range.degree : std::min<Count>(range.degree, query.fanout);
       }
@@ -144,7 +143,7 @@ class UniformChooser final : public PickChooser<Id> {
       view_.edge_ids.visit([&](const auto* edge_ids) {
         using In = std::remove_cvref_t<decltype(*indices)>;
         using Edge = std::remove_cvref_t<decltype(*edge_ids)>;
-        const TypedLists<In, Edge> lists{indices, edge_ids, view_.number};
+        const TypedLists<In, Edge> lists{indices, edge_ids};
         pool_.parallel_for(static_cast<Count>(query.nodes.size()), kNodesPerPiece,
                            [&](Count begin, Count end) {
                              PieceChooser<Id, In, Edge>(lists, query, plan, out).run(begin, end);
@@ -157,14 +156,13 @@ class UniformChooser final : public PickChooser<Id> {
   void prefetch_node(NodeId node) const {
     if (!view_.owns(node)) return;
     prefetch(view_.indptr + (node - view_.first_node));
+    if (view_.keys.nodes != nullptr) return;
     view_.original_ids.visit([&](const auto* ids) { prefetch(ids + node); });
   }
 
-  NeighborRange range_of(NodeId node, int fanout) const {
-    if (!view_.owns(node)) return {};
-    const Count* entry = view_.indptr + (node - view_.first_node);
-    NeighborRange range{.begin = entry[0], .degree = entry[1] - entry[0]};
-    if (fanout >= 0 && range.degree > fanout) range.original_id = view_.original_ids[node];
+  NeighborRange keyed_range(NodeId list, int fanout) const {
+    NeighborRange range = range_of(view_, list);
+    if (fanout >= 0 && range.degree > fanout) set_key(view_, list, range);
     return range;
   }
 

@@ -42,6 +42,7 @@ __global__ void measure_ranges(const __grid_constant__ Lists lists, DeviceQuery 
 template <typename Lists, typename Id>
 __device__ void put(const Lists& lists, Id neighbor, Count edge, const DevicePickOutput<Id>& out,
                     Count place) {
+  if (place >= out.edge_bound) return;  // possible where a node has several lists
   out.neighbors[place] = neighbor;
   if (out.edge_ids != nullptr) out.edge_ids[place] = lists.edge_ids[edge];
   if (out.met != nullptr) mark(out.met, neighbor);

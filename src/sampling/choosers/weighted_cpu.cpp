@@ -15,7 +15,7 @@ constexpr double kRoundings = 1 + 2e-6;
 class WeightedRule {
  public:
   WeightedRule(const store::GraphView& view, const PickQuery& query, NoSettings)
-      : weights_(view.weights), relation_(view.number), query_(query), fanout_(at(query.fanout)) {}
+      : weights_(view.weights), query_(query), fanout_(at(query.fanout)) {}
 
   void fetch(const NeighborRange& range) const { fetch_list(weights_, range); }
 
@@ -28,7 +28,7 @@ class WeightedRule {
         if (weights[p] > 0) positions.push_back(p);
       return;
     }
-    race(weights, degree, choice_key(query_, range, relation_));
+    race(weights, degree, choice_key(query_, range));
     for (const std::uint64_t arrived : arrivals_) positions.push_back(static_cast<std::uint32_t>(arrived));
     std::sort(positions.begin() + static_cast<std::ptrdiff_t>(before), positions.end());
   }
@@ -56,7 +56,6 @@ class WeightedRule {
   }
 
   const float* weights_;
-  std::uint16_t relation_;
   const PickQuery& query_;
   std::size_t fanout_;
   std::vector<std::uint64_t> arrivals_;  // a heap with the last arrival in front

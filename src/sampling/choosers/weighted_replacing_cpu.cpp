@@ -9,7 +9,7 @@ namespace {
 class WeightedReplacingRule {
  public:
   WeightedReplacingRule(const store::GraphView& view, const PickQuery& query, NoSettings)
-      : weights_(view.weights), relation_(view.number), query_(query) {}
+      : weights_(view.weights), query_(query) {}
 
   void fetch(const NeighborRange& range) const { fetch_list(weights_, range); }
 
@@ -21,7 +21,7 @@ class WeightedReplacingRule {
     ends_.clear();
     std::uint64_t sum = 0;
     for (const float* weight = first; weight != last; ++weight) ends_.push_back(sum += whole(*weight));
-    const std::uint64_t key = choice_key(query_, range, relation_);
+    const std::uint64_t key = choice_key(query_, range);
     for (std::uint64_t pick = 0; pick < static_cast<std::uint64_t>(query_.fanout); ++pick) {
       const auto edge = std::ranges::upper_bound(ends_, below(keyed_word(key, pick), sum));
       positions.push_back(static_cast<std::uint32_t>(edge - ends_.begin()));
@@ -30,7 +30,6 @@ class WeightedReplacingRule {
 
  private:
   const float* weights_;
-  std::uint16_t relation_;
   const PickQuery& query_;
   std::vector<std::uint64_t> ends_;  // sums of the whole weights up to each edge
 };

@@ -17,7 +17,7 @@ constexpr Count kBlockWords = 64;
 constexpr Count kBlocksPerPiece = 16;
 constexpr Count kEdgesPerPiece = 16384;
 constexpr Count kEdgesPerBatch = 256;
-constexpr Count kPrefetchAhead = 32;
+constexpr Count kNeighborsAhead = 32;
 
 std::size_t word_of(NodeId node) { return at(node) / kWordBits; }
 std::uint64_t bit_of(NodeId node) {
@@ -100,7 +100,7 @@ void Compactor<Id>::mark(const Id* neighbors, Count begin, Count end) {
     const Count last = std::min(end, first + kEdgesPerBatch);
     std::size_t num_fresh = 0;
     for (Count e = first; e < last; ++e) {
-      if (e + kPrefetchAhead < end) __builtin_prefetch(&met_[word_of(neighbors[e + kPrefetchAhead])]);
+      if (e + kNeighborsAhead < end) __builtin_prefetch(&met_[word_of(neighbors[e + kNeighborsAhead])]);
       const Id node = neighbors[e];
       const std::atomic_ref<std::uint64_t> word(met_[word_of(node)]);
       fresh[num_fresh] = node;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <numeric>
 
 #include "load/feature_rows.hpp"
@@ -48,10 +49,18 @@ void consume(std::vector<From>& source, To* out) {
 struct Header {
   Count num_nodes = 0, num_edges = 0, feature_cols = 0, num_classes = 0;
   Count num_train = 0, num_valid = 0, num_test = 0, name_bytes = 0;
+  Count sublists = 0, most_sublists = 0, num_relations = 1;
   DType feature_dtype = DType::f32;
   bool undirected = false, has_labels = false, multi_label = false, has_edge_ids = false,
        has_edge_weights = false;
 };
+
+Count most_of_a_node(const graph::Sublists& sublists) {
+  Count most = 0;
+  for (std::size_t v = 0; v + 1 < sublists.first.size(); ++v)
+    most = std::max(most, sublists.first[v + 1] - sublists.first[v]);
+  return most;
+}
 
 Header header_of(const graph::Graph& graph) {
   return {.num_nodes = graph.num_nodes(),
@@ -62,6 +71,9 @@ Header header_of(const graph::Graph& graph) {
           .num_valid = std::ssize(graph.splits.valid),
           .num_test = std::ssize(graph.splits.test),
           .name_bytes = std::ssize(graph.name),
+          .sublists = graph.structure.sublists.size(),
+          .most_sublists = most_of_a_node(graph.structure.sublists),
+          .num_relations = std::ssize(graph.types.edges),
           .feature_dtype = graph.features.dtype,
           .undirected = graph.undirected,
           .has_labels = !graph.labels.empty(),
@@ -92,6 +104,8 @@ void check_graph(const graph::Graph* graph, const comm::Machine& machine, const 
     throw Error("the first rank of the machine must give the graph, and no other");
   }
   if (graph == nullptr) return;
+  if (graph->structure.sublists.size() > 0 && graph->num_nodes() > std::numeric_limits<std::int32_t>::max())
+    throw InputError("a graph of several relations may have at most 2^31 - 1 nodes per machine");
   if (options.edge_ids && graph->structure.edge_ids.empty() && graph->structure.num_edges() > 0) {
     throw InputError(fmt::format("the graph \"{}\" has no edge ids", graph->name));
   }
@@ -101,13 +115,28 @@ void check_graph(const graph::Graph* graph, const comm::Machine& machine, const 
   }
 }
 
-/// Tells all ranks the header and name of the first one's graph.
-graph::Manifest share_manifest(const graph::Graph* graph, const comm::Communicator& communicator) {
+/// Tells all ranks the header of the first one's graph.
+Header share_header(const graph::Graph* graph, const comm::Communicator& communicator) {
   Header header = graph ? header_of(*graph) : Header();
   communicator.broadcast(&header, sizeof(header), 0);
+  return header;
+}
+
+/// The same of the name.
+graph::Manifest share_manifest(const graph::Graph* graph, const Header& header,
+                               const comm::Communicator& communicator) {
   std::string name = graph ? graph->name : std::string(at(header.name_bytes), ' ');
   communicator.broadcast(name.data(), header.name_bytes, 0);
   return manifest_of(header, name);
+}
+
+void move_in(graph::Sublists& sublists, const GraphRegions& regions) {
+  for (Count v = 0; v < regions.sizes.num_nodes; ++v)
+    std::fill(regions.sublist_nodes.data() + sublists.first[at(v)],
+              regions.sublist_nodes.data() + sublists.first[at(v) + 1], static_cast<std::int32_t>(v));
+  consume(sublists.first, regions.sublist_first.data());
+  consume(sublists.begins, regions.sublist_begins.data());
+  consume(sublists.relations, regions.sublist_relations.data());
 }
 
 void move_in(graph::Graph& graph, const GraphRegions& regions) {
@@ -119,6 +148,7 @@ void move_in(graph::Graph& graph, const GraphRegions& regions) {
           static_cast<std::int32_t>(graph.structure.indptr[i + 1] - graph.structure.indptr[i]);
     }
   }
+  if (sizes.sublists > 0) move_in(graph.structure.sublists, regions);
   consume(graph.structure.indptr, regions.indptr.data());
   regions.indices.visit([&](auto* out) { consume(graph.structure.indices, out); });
   if (sizes.edge_ids) consume(graph.structure.edge_ids, regions.edge_ids.data());
@@ -175,9 +205,14 @@ WholeSource::WholeSource(const comm::Machine& machine, const LoadOptions& option
 
 void WholeSource::take(graph::Graph* graph) {
   machine_.together([&] { check_graph(graph, machine_, options_); });
-  state_->manifest = share_manifest(graph, machine_.communicator());
+  const Header header = share_header(graph, machine_.communicator());
+  state_->manifest = share_manifest(graph, header, machine_.communicator());
   check_edge_weights(state_->manifest, options_);
-  state_->regions.emplace(GraphRegions::create(machine_, whole_sizes(state_->manifest, options_)));
+  plan::RegionSizes sizes = whole_sizes(state_->manifest, options_);
+  sizes.sublists = header.sublists;
+  sizes.most_sublists = header.most_sublists;
+  sizes.num_relations = static_cast<int>(header.num_relations);
+  state_->regions.emplace(GraphRegions::create(machine_, sizes));
   machine_.together([&] {
     if (graph) move_in(*graph, *state_->regions);
   });

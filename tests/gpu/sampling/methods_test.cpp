@@ -70,6 +70,24 @@ class GpuMethods : public testing::TestWithParam<MethodCase> {
 INSTANTIATE_TEST_SUITE_P(Methods, GpuMethods, testing::ValuesIn(test::all_methods()),
                          testing::PrintToStringParamName());
 
+TEST_P(GpuMethods, ChooseForEachRelation) {
+  for (const int relations : {1, 2, 7, 400}) {
+    const PlainGraph graph = test::renumbered(
+        test::typed(
+            test::random_graph({.num_nodes = 30000, .mean_degree = 20, .hub_degree = 30000, .seed = 3}),
+            relations, 8),
+        4);
+    for (const auto& fanouts : {std::vector<int>{5, 3, 2}, {-1, 4}, {2, 0, 3}, {40, 2}}) {
+      SCOPED_TRACE(testing::PrintToString(fanouts) + " over " + std::to_string(relations) + " relations");
+      SamplerOptions options = GetParam().options(fanouts, 1024);
+      expect_equal_to_cpu(graph, options, false, batches_of(graph));
+      for (const int fanout : fanouts) options.relation_fanouts.emplace_back(relations, fanout);
+      if (fanouts.front() > 1) options.relation_fanouts.front().front() = relations > 1 ? 1 : fanouts.front();
+      expect_equal_to_cpu(graph, options, true, batches_of(graph));
+    }
+  }
+}
+
 TEST_P(GpuMethods, EqualTheCpu) {
   PlainGraph graph = test::renumbered(
       test::random_graph({.num_nodes = 50000, .mean_degree = 20, .hub_degree = 30000, .seed = 3}), 4);

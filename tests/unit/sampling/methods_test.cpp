@@ -54,6 +54,31 @@ TEST_P(EveryMethod, EqualsTheReferenceOnRandomGraphs) {
   }
 }
 
+TEST_P(EveryMethod, ChoosesForEachRelation) {
+  std::uint64_t seed = 0;
+  for (const int relations : {1, 2, 7, 400}) {
+    for (const bool wide : {false, true}) {
+      SCOPED_TRACE("seed " + std::to_string(++seed));
+      const PlainGraph plain = test::random_graph({.num_nodes = 3000, .hub_degree = 4000, .seed = seed});
+      const PlainGraph graph = test::renumbered(test::typed(plain, relations, seed), seed);
+      const ViewOwner owner(graph, {.wide = wide});
+      ThreadPool pool(wide ? 1 : 3);
+      SamplerOptions options = GetParam().options({5, -1, 3}, 700);
+      const auto each = at(relations);
+      options.relation_fanouts = {std::vector(each, 5), std::vector(each, 2), std::vector(each, 3)};
+      options.relation_fanouts[1].back() = -1;
+      options.relation_fanouts[2].front() = relations > 1 ? 0 : 3;
+      const auto sampler = make_sampler(owner.view(), options, {}, 2, pool);
+      for (std::uint32_t step = 0; step < 4; ++step) {
+        const BatchKey key{.seed = seed, .epoch = 3, .step = step};
+        const auto seeds = test::random_nodes(step == 1 ? 0 : 20 + 680 * (step % 2), 0, 3000, step);
+        const MiniBatch batch = sampler->sample(seeds, key, static_cast<int>(step % 2), {});
+        test::expect_equal(test::plain_blocks(batch, {}), test::reference_blocks(graph, seeds, options, key));
+      }
+    }
+  }
+}
+
 TEST_P(EveryMethod, ChoosesTheSameUnderOtherGlobalIds) {
   const PlainGraph graph = test::random_graph({.num_nodes = 2000, .seed = 4});
   const SamplerOptions options = GetParam().options({6, 5, 4}, 50);

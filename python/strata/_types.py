@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graphs of several types of nodes and edges: ids of a type are a range of one space of ids, for nodes as for edges."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from strata import _arguments, _core
+from strata._arrays import host_array, ids_array, list_of_ids, to_torch
+from strata._attributes import HeldRows
+from strata._process import process
+from strata.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy
+    import torch
+    from torch_geometric.data import HeteroData
+
+EdgeType = tuple[str, str, str]
+# What batches have of their own for each type of nodes or edges.
+RESERVED = frozenset({"n_id", "e_id", "input_id", "batch_size", "edge_index", "num_sampled_nodes", "num_sampled_edges", "num_nodes"})
+
+
+class OneType(NamedTuple):
+    """Nodes or edges of one type: how many there are, and arrays with a row for each."""
+
+    size: int
+    attributes: dict[str, Any]
+
+
+class Types:
+    """The types of a graph, in the order of the graph's numbers, and the arrays that belong to them.
+
+    Each rank holds the arrays that it was given itself. An array of features, [n, columns], is read where it lies, by the GPU in
+    place; others are copied to the device when a batch first wants them.
+    """
+
+    def __init__(self, nodes: Mapping[str, OneType], edges: Mapping[EdgeType, OneType]) -> None:
+        self.nodes = dict(nodes)
+        self.edges = dict(edges)
+        self.node_types = list(nodes)
+        self.edge_types = list(edges)
+        self.node_offsets = [0, *itertools.accumulate(one.size for one in nodes.values())]
+        self.edge_offsets = [0, *itertools.accumulate(one.size for one in edges.values())]
+        self._rows: dict[tuple[Any, str], Any] = {}
+
+    def check(self) -> None:
+        """Refuses arrays with other numbers of rows than there are nodes or edges."""
+        for kind, one in [*self.nodes.items(), *self.edges.items()]:
+            for name, values in one.attributes.items():
+                if len(values) != one.size:
+                    raise InputError(
+                        f"{name} of {kind!r} has {len(values)} rows, but there are {one.size}", "Give one row for each of them."
+                    )
+
+    def edge_type(self, key: Any) -> EdgeType:
+        """The relation that PyG's keys name: a triple, or a part of it that only one relation has."""
+        words = tuple(key.split("__")) if isinstance(key, str) else tuple(key)
+        if words in self.edges:
+            return words
+        if len(words) == 2:
+            found = [edge for edge in self.edge_types if (edge[0], edge[2]) == words]
+        else:
+            found = [edge for edge in self.edge_types if len(words) == 1 and edge[1] == words[0]]
+        if len(found) != 1:
+            what = f"{len(found)} relations are called" if found else "the graph has no relation"
+            raise InputError(f"{what} {key!r}", f"It has {self.edge_types}.")
+        return found[0]
+
+    def fanouts(self, num_neighbors: Any) -> list[list[int]]:
+        """[hops][relations] of a list for every relation, a dict that names all of them, or PyG's NumNeighbors."""
+        values, default = num_neighbors, None
+        if hasattr(num_neighbors, "default") and not isinstance(num_neighbors, Mapping):
+            values, default = num_neighbors.values, num_neighbors.default
+        if not isinstance(values, Mapping):
+            return [[fanout] * len(self.edge_types) for fanout in _fanouts(values)]
+        given = {self.edge_type(key): _fanouts(of_hops) for key, of_hops in values.items()}
+        missing = [edge for edge in self.edge_types if edge not in given]
+        if missing and default is None:
+            raise InputError(
+                f"num_neighbors does not name the relation {missing[0]}",
+                "Give fanouts for every relation, [0, 0] for none, or NumNeighbors({...}, default=[10, 5]).",
+            )
+        of_relations = [given[edge] if edge in given else _fanouts(default) for edge in self.edge_types]
+        if len({len(of_hops) for of_hops in of_relations}) != 1:
+            raise InputError("num_neighbors has more hops for one relation than for another", "Give 0 where a relation has no edges.")
+        return [list(of_hop) for of_hop in zip(*of_relations)]
+
+    def seeds(self, input_nodes: Any) -> Seeds:
+        """The nodes of "paper", ("paper", ids or mask or None), or several of these in a list or dict."""
+        if isinstance(input_nodes, Mapping):
+            given = list(input_nodes.items())
+        elif isinstance(input_nodes, list) and input_nodes and all(isinstance(one, tuple) for one in input_nodes):
+            given = input_nodes
+        else:
+            given = [input_nodes if isinstance(input_nodes, tuple) else (input_nodes, None)]
+        types, ids = [], []
+        for one in given:
+            kind, nodes = one if len(one) == 2 else (one, None)
+            if not isinstance(kind, str) or kind not in self.nodes:
+                raise InputError(
+                    f"input_nodes names no type of nodes: {kind!r}",
+                    f'Give one of {self.node_types}, or one with ids or a mask: ("{self.node_types[0]}", mask).',
+                )
+            types.append(kind)
+            ids.append(self._ids(kind, nodes))
+        return Seeds(types, ids)
+
+    def _ids(self, kind: str, nodes: Any) -> Any:
+        """int64 ids within the type."""
+        import numpy
+
+        count = self.nodes[kind].size
+        if nodes is None:
+            return numpy.arange(count, dtype="int64")
+        array = host_array(nodes, "input_nodes")
+        if array.dtype == bool:
+            if array.shape != (count,):
+                raise InputError(f"a mask of shape {array.shape} for {count} nodes of {kind!r}", "Give one truth value per node.")
+            return array.nonzero()[0]
+        found = list_of_ids(array, "input_nodes")
+        if len(found) and not 0 <= found.min() <= found.max() < count:
+            raise IndexError(f"input_nodes has {found.min()} to {found.max()}, but there are {count} nodes of {kind!r}")
+        return found
+
+    def core_ids(self, seeds: Seeds) -> numpy.ndarray:
+        """int64: the graph's numbers of the seeds."""
+        import numpy
+
+        offsets = dict(zip(self.node_types, self.node_offsets))
+        return numpy.concatenate([ids + offsets[kind] for kind, ids in zip(seeds.types, seeds.ids)])
+
+    def rows(self, kind: str | EdgeType, name: str, ids: torch.Tensor) -> torch.Tensor:
+        """The rows of an array for these ids of a type, on their device."""
+        held = self._rows.get((kind, name))
+        if held is None:
+            one = self.nodes[kind] if isinstance(kind, str) else self.edges[kind]
+            held = self._rows[kind, name] = _rows_of(one.attributes[name])
+        return cast("torch.Tensor", held[ids])
+
+    def batch(self, made: _core.NodeBatch, seeds: Seeds) -> HeteroData:
+        """A batch as PyG's loaders give it: for each type its own numbers, those of seeds first, then in the order of hops."""
+        from torch_geometric.data import HeteroData
+
+        data = HeteroData()
+        nodes = _Split.of(to_torch(made.nodes), self.node_offsets, made.nodes_of_hop)
+        edges = _Split.of(to_torch(made.edge_ids), self.edge_offsets, made.edges_of_hop)
+        local = nodes.places(self.node_offsets)
+        edge_index = local[to_torch(made.edge_index)[:, edges.order]]
+        for kind, (part, of_hops) in zip(self.node_types, nodes.parts()):
+            store, ids = data[kind], nodes.ids[part]
+            store.n_id, store.num_sampled_nodes, store.num_nodes = ids, of_hops, len(ids)
+            for name in self.nodes[kind].attributes:
+                store[name] = self.rows(kind, name, ids)
+        for relation, (part, of_hops) in zip(self.edge_types, edges.parts()):
+            store, ids = data[relation], edges.ids[part]
+            store.edge_index, store.e_id, store.num_sampled_edges = edge_index[:, part], ids, of_hops
+            for name in self.edges[relation].attributes:
+                store[name] = self.rows(relation, name, ids)
+        self._say_seeds(data, to_torch(made.input_ids), seeds)
+        return data
+
+    def _say_seeds(self, data: HeteroData, input_ids: torch.Tensor, seeds: Seeds) -> None:
+        """Which of the given nodes the seeds of each type are."""
+        if len(seeds.types) == 1:
+            data[seeds.types[0]].input_id = input_ids
+            data[seeds.types[0]].batch_size = len(input_ids)
+            return
+        first = 0
+        for kind, ids in zip(seeds.types, seeds.ids):
+            of_type = input_ids[(input_ids >= first) & (input_ids < first + len(ids))] - first
+            data[kind].input_id, data[kind].batch_size = of_type, len(of_type)
+            first += len(ids)
+
+
+class Seeds(NamedTuple):
+    """Input nodes by type."""
+
+    types: list[str]
+    ids: list[numpy.ndarray]  # within the type
+
+
+class _Split(NamedTuple):
+    """Nodes or edges of a batch, sorted by type; those of a type stay in their order."""
+
+    order: torch.Tensor
+    ids: torch.Tensor  # within their types, sorted
+    types: torch.Tensor  # sorted
+    counts: list[list[int]]  # by type and hop
+
+    @classmethod
+    def of(cls, ids: torch.Tensor, offsets: Sequence[int], of_hops: Sequence[int]) -> _Split:
+        import torch
+
+        starts = torch.tensor(offsets, device=ids.device)
+        types = torch.bucketize(ids, starts[1:], right=True).to(torch.int16 if len(offsets) < 1 << 15 else torch.int32)
+        types, order = types.sort(stable=True)
+        types = types.long()
+        ends = torch.tensor(list(itertools.accumulate(of_hops)), device=ids.device)
+        hops = torch.bucketize(order, ends, right=True)
+        kinds = len(offsets) - 1
+        counts = torch.bincount(types * len(of_hops) + hops, minlength=kinds * len(of_hops)).view(kinds, -1)
+        return cls(order, ids[order] - starts[types], types, counts.tolist())
+
+    def parts(self) -> Iterable[tuple[slice, list[int]]]:
+        """Where each type lies, and how many of it each hop has."""
+        first = 0
+        for of_hops in self.counts:
+            yield slice(first, first := first + sum(of_hops)), of_hops
+
+    def places(self, offsets: Sequence[int]) -> torch.Tensor:
+        """int64: the place of each node, in the batch's order, among those of its type."""
+        import torch
+
+        firsts = torch.tensor([0, *itertools.accumulate(sum(of_hops) for of_hops in self.counts)], device=self.ids.device)
+        places = torch.empty_like(self.order)
+        places[self.order] = torch.arange(len(self.order), device=self.ids.device) - firsts[self.types]
+        return places
+
+
+def _fanouts(values: Any) -> list[int]:
+    return _arguments.fanouts(values, "num_neighbors", zero=True)
+
+
+def _rows_of(values: Any) -> Any:
+    from strata.unified_tensor import unified
+
+    held = values if isinstance(values, HeldRows) else HeldRows(values)
+    rows = held.values
+    if held.dim == 0 and rows.dim() > 1 and rows.is_contiguous() and rows.device.type == "cpu" and rows.numel():
+        return unified(rows, check=False)
+    return HeldRows(rows.to(process().device), held.dim)
+
+
+def arrays_of(nodes: Mapping[str, OneType], edges: Mapping[EdgeType, Any], weights: Mapping[EdgeType, Any]) -> _core.TypedArrays:
+    """What the extension takes; the first rank's, of which others give only the types."""
+    arrays = _core.TypedArrays()
+    arrays.nodes = [(kind, one.size) for kind, one in nodes.items()]
+    arrays.edges = [
+        (kind, ids_array(edge_index, f"edge_index of {kind}"), host_array(weights[kind], "edge_weight") if kind in weights else None)
+        for kind, edge_index in edges.items()
+    ]
+    return arrays

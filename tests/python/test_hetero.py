@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graphs of several types: batches of HeteroData against the graph they come from, and against PyG's layers on all of it."""
+
+import itertools
+import unittest
+import warnings
+
+import torch
+from torch_geometric.data import Data, HeteroData
+from torch_geometric.nn import HeteroConv, SAGEConv
+from torch_geometric.sampler import NumNeighbors
+from torch_geometric.utils import trim_to_layer
+
+import strata
+
+COUNTS = {"paper": 400, "author": 150, "venue": 7, "nothing": 0}
+EDGES = {
+    ("author", "writes", "paper"): 1500,
+    ("paper", "written_by", "author"): 1500,
+    ("paper", "cites", "paper"): 3000,
+    ("paper", "likes", "paper"): 200,  # parallel to the one before
+    ("venue", "shows", "paper"): 400,
+    ("author", "knows", "author"): 0,
+    ("paper", "in", "venue"): 400,
+}
+HOPS = 3
+
+
+def random_data(seed=1):
+    random = torch.Generator().manual_seed(seed)
+    data = HeteroData()
+    for kind, count in COUNTS.items():
+        data[kind].num_nodes = count
+    data["paper"].x = torch.randn(COUNTS["paper"], 16, generator=random)
+    data["paper"].y = torch.randint(5, (COUNTS["paper"],), generator=random)
+    data["paper"].train_mask = torch.rand(COUNTS["paper"], generator=random) < 0.5
+    data["author"].x = torch.randn(COUNTS["author"], 3, generator=random).half()
+    data["nothing"].x = torch.randn(0, 9)
+    for kind, count in EDGES.items():
+        ends = [torch.randint(COUNTS[end], (count,), generator=random) for end in (kind[0], kind[2])]
+        data[kind].edge_index = torch.stack(ends)
+    data["paper", "cites", "paper"].edge_attr = torch.randn(3000, 2, generator=random)
+    return data
+
+
+def loader_of(graph, fanouts, nodes=("paper", None), **options):
+    return strata.NeighborLoader(graph, fanouts, input_nodes=nodes, **({"batch_size": 32} | options))
+
+
+class Hetero(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.data = random_data()
+        cls.graph = strata.from_pyg(cls.data)
+        cls.degrees = {kind: cls.data[kind].edge_index[1].bincount(minlength=COUNTS[kind[2]]) for kind in EDGES}
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.graph.close()
+
+    def check(self, batch, fanouts, seeds):
+        """All that PyG promises of a batch; fanouts by relation and hop."""
+        self.assertEqual(batch.node_types, list(COUNTS))
+        self.assertEqual(batch.edge_types, list(EDGES))
+        self.assertEqual(batch["paper"].n_id[: batch["paper"].batch_size].tolist(), seeds.tolist())
+        for kind in COUNTS:
+            store = batch[kind]
+            self.assertEqual(len(store.num_sampled_nodes), HOPS + 1)
+            self.assertEqual(sum(store.num_sampled_nodes), len(store.n_id))
+            self.assertEqual(store.num_sampled_nodes[0], len(seeds) if kind == "paper" else 0)
+            self.assertEqual(len(store.n_id.unique()), len(store.n_id))
+            for name, rows in self.data[kind].items():
+                if name != "num_nodes":
+                    self.assertTrue(torch.equal(store[name].cpu(), rows[store.n_id.cpu()]), name)
+        for kind in EDGES:
+            self.check_relation(batch, kind, fanouts[kind])
+
+    def check_relation(self, batch, kind, fanouts):
+        store, source, destination = batch[kind], batch[kind[0]], batch[kind[2]]
+        self.assertEqual(len(store.num_sampled_edges), HOPS)
+        edges = store.edge_index.cpu()
+        true = self.data[kind].edge_index[:, store.e_id.cpu()]
+        self.assertTrue(torch.equal(torch.stack([source.n_id.cpu()[edges[0]], destination.n_id.cpu()[edges[1]]]), true))
+        self.assertEqual(len(store.e_id.unique()), len(store.e_id))
+        self.assertEqual(edges.shape[1], sum(store.num_sampled_edges))
+        ends = list(itertools.accumulate(destination.num_sampled_nodes))
+        first = 0
+        for hop, (fanout, count) in enumerate(zip(fanouts, store.num_sampled_edges)):
+            of_hop = edges[1, first : first + count]
+            first += count
+            # A node is expanded once, in the hop after it was found.
+            expanded = torch.arange(ends[hop - 1] if hop else 0, ends[hop])
+            degrees = self.degrees[kind][destination.n_id.cpu()[expanded]]
+            wanted = degrees if fanout < 0 else degrees.clamp(max=fanout)
+            found = of_hop.bincount(minlength=ends[-1])
+            self.assertTrue(torch.equal(found[expanded], wanted), (kind, hop))
+            self.assertEqual(int(found.sum()), int(wanted.sum()))
+            self.assertTrue(bool((of_hop.diff() >= 0).all()))
+
+    def test_batches_are_those_of_pyg(self):
+        uneven = {kind: [3, 2, 1] for kind in EDGES} | {("paper", "cites", "paper"): [-1, 0, 4], ("venue", "shows", "paper"): [0, 0, 0]}
+        for fanouts, nodes in (([3, 2, 2], "paper"), ([-1, 5, 1], ("paper", self.data["paper"].train_mask)), (uneven, ("paper", [9, 3, 200]))):
+            of_relations = fanouts if isinstance(fanouts, dict) else dict.fromkeys(EDGES, fanouts)
+            ids = {"paper": torch.arange(400)}.get(nodes) if isinstance(nodes, str) else torch.as_tensor(nodes[1])
+            ids = ids.nonzero().view(-1) if ids.dtype == torch.bool else ids
+            batches = list(loader_of(self.graph, fanouts, nodes))
+            self.assertEqual(sum(batch["paper"].batch_size for batch in batches), len(ids))
+            for number, batch in enumerate(batches):
+                seeds = ids[32 * number : 32 * number + 32]
+                self.assertEqual(batch["paper"].input_id.tolist(), list(range(32 * number, 32 * number + len(seeds))))
+                self.check(batch, of_relations, seeds)
+
+    def test_fanouts_may_have_a_default_and_short_keys(self):
+        wanted = dict.fromkeys(EDGES, [2, 2, 0]) | {("paper", "cites", "paper"): [4, 1, 1]}
+        short = NumNeighbors({("paper", "cites", "paper"): [4, 1, 1]}, default=[2, 2, 0])
+        for batch, again in zip(loader_of(self.graph, wanted), loader_of(self.graph, short)):
+            for kind in EDGES:
+                self.assertTrue(torch.equal(batch[kind].e_id, again[kind].e_id))
+
+    def test_one_relation_gives_the_batches_of_a_plain_graph(self):
+        edge_index = self.data["paper", "cites", "paper"].edge_index
+        alone = HeteroData()
+        alone["paper"].num_nodes = 400
+        alone["paper", "cites", "paper"].edge_index = edge_index
+        pair = (strata.from_pyg(alone), strata.from_pyg(Data(edge_index=edge_index, num_nodes=400)))
+        for replace in (False, True):
+            typed = loader_of(pair[0], [4, 3, 2], shuffle=True, replace=replace)
+            plain = strata.NeighborLoader(pair[1], [4, 3, 2], input_nodes=None, batch_size=32, shuffle=True, replace=replace)
+            for one, other in zip(typed, plain, strict=True):
+                self.assertTrue(torch.equal(one["paper"].n_id, other.n_id))
+                self.assertTrue(torch.equal(one["paper", "cites", "paper"].edge_index, other.edge_index))
+                self.assertTrue(torch.equal(one["paper", "cites", "paper"].e_id, other.e_id))
+        for graph in pair:
+            graph.close()
+
+    def test_seeds_of_several_types_are_one_batch(self):
+        nodes = [("author", [5, 2, 7]), ("paper", [1, 300])]
+        (batch,) = loader_of(self.graph, [2, 2], nodes)
+        self.assertEqual(batch["author"].n_id[:3].tolist(), [5, 2, 7])
+        self.assertEqual(batch["paper"].n_id[:2].tolist(), [1, 300])
+        self.assertEqual((batch["author"].batch_size, batch["paper"].batch_size), (3, 2))
+        self.assertEqual(batch["paper"].input_id.tolist(), [0, 1])
+
+    def test_weights_of_one_relation_choose_and_others_are_uniform(self):
+        data = random_data(2)
+        data["paper", "cites", "paper"].edge_weight = (torch.arange(3000) % 3 == 0).float()
+        with strata.from_pyg(data) as graph:
+            for batch in loader_of(graph, [3, 2, 2], sampler="weighted"):
+                self.assertTrue(bool((batch["paper", "cites", "paper"].e_id % 3 == 0).all()))
+                self.assertTrue(torch.equal(batch["paper", "cites", "paper"].edge_weight.cpu(), torch.ones(len(batch["paper", "cites", "paper"].e_id))))
+                self.assertGreater(len(batch["author", "writes", "paper"].e_id), 0)
+
+    def test_models_of_pyg_give_what_they_give_on_the_whole_graph(self):
+        torch.manual_seed(3)
+        data = random_data(3)
+        device = strata.process().device
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # PyG's, that nothing flows into a type
+            convs = [
+                HeteroConv({kind: SAGEConv((-1, -1), 8) for kind in EDGES if kind != ("author", "knows", "author")}).to(device) for _ in range(2)
+            ]
+            for kind, count in COUNTS.items():
+                data[kind].x = torch.randn(count, 6)
+            del data["nothing"]
+            whole = data.to(device)
+            with torch.no_grad():
+                h = convs[0](whole.x_dict, {k: e for k, e in whole.edge_index_dict.items() if k in EDGES})
+                expected = convs[1]({kind: rows.relu() for kind, rows in h.items()}, whole.edge_index_dict)["paper"]
+            with strata.from_pyg(data.to("cpu")) as graph, torch.no_grad():
+                for batch in loader_of(graph, [-1, -1], batch_size=50):
+                    x, edge_index = batch.x_dict, batch.edge_index_dict
+                    for layer, conv in enumerate(convs):
+                        x, edge_index, _ = trim_to_layer(
+                            layer, batch.num_sampled_nodes_dict, batch.num_sampled_edges_dict, x, edge_index
+                        )
+                        x = conv(x, edge_index)
+                        x = {kind: rows.relu() for kind, rows in x.items()} if layer == 0 else x
+                    seeds = batch["paper"].n_id[: batch["paper"].batch_size]
+                    torch.testing.assert_close(x["paper"][: len(seeds)], expected[seeds], rtol=1e-5, atol=1e-5)
+
+    def test_mistakes_are_named(self):
+        graph = self.graph
+        for fanouts, nodes, message in (
+            ({("paper", "cites", "paper"): [2]}, "paper", "does not name the relation"),
+            ({("paper", "eats", "paper"): [2]}, "paper", "no relation"),
+            ([2], "book", "names no type of nodes"),
+            ([2], None, "names no type of nodes"),
+            ([2], ("paper", torch.ones(3, dtype=torch.bool)), "a mask of shape"),
+            (dict.fromkeys(EDGES, [2]) | {("paper", "cites", "paper"): [2, 2]}, "paper", "more hops"),
+        ):
+            with self.assertRaisesRegex(strata.InputError, message):
+                loader_of(graph, fanouts, nodes)
+        with self.assertRaises(IndexError):
+            loader_of(graph, [2], ("author", [150]))
+        data = random_data()
+        data["author", "writes", "paper"].edge_index[0, 7] = 150
+        with self.assertRaisesRegex(strata.InputError, "edge 7 names node 150 of the type 'author', which has 150 nodes"):
+            strata.from_pyg(data)
+        self.assertEqual(graph.metadata(), (list(COUNTS), list(EDGES)))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -151,7 +151,7 @@ TEST(ReadGraph, PutsPartsTogether) {
   std::vector<NodeId> list(at(indptr[1] - indptr[0]));
   part.read_indices(indptr[0], std::ssize(list), list.data());
   std::ranges::sort(list);
-  const auto& [nodes, begins, indices, edge_ids, weights] = graph.structure;
+  const auto& [nodes, begins, indices, edge_ids, weights, sublists] = graph.structure;
   EXPECT_EQ(list, std::vector<NodeId>(indices.begin() + begins[305], indices.begin() + begins[306]));
   float row[2] = {};
   part.read_features(5, 1, row);

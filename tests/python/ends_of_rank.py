@@ -26,7 +26,8 @@ def end(how):
 def main(how):
     import strata
 
-    print("pid", os.getpid(), flush=True)
+    sys.stdout.write(f"pid {os.getpid()}\n")  # at once: other ranks write to the same pipe
+    sys.stdout.flush()
     last = strata.init("cpu").rank == strata.process().size - 1
     graph = strata.load("synthetic:kind=sbm,nodes=3000,features=4,classes=4,train=1000")
     loader = strata.NodeLoader(graph, "train", fanouts=[3, 3], batch_size=10, shuffle=True)

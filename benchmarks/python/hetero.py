@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Batches and steps on a graph of six types and eleven relations, with the numbers of nodes and the degrees of IGBH.
 
-    python benchmarks/python/hetero.py [--scale 0.02] [--seeds 2048] [--fanouts 15,10,5] [--columns 1024] [--pyg]
+    python benchmarks/python/hetero.py [--scale 0.01] [--seeds 2048] [--fanouts 15,10,5] [--columns 1024] [--pyg]
 
-Times are medians of ten batches after five, in ms: a batch of the loader; forward, backward and update of R-GAT (4 heads) and R-SAGE, three
-layers of 512 columns, on rows that lie on the device; with --pyg the same by torch_geometric's HeteroConv. The bytes of a batch's input rows,
-at the rate of a copy on the device, are the limit beside them.
+Times are medians of ten batches after five, in ms: a batch of each loader; forward, backward and update of R-GAT (4 heads) and R-SAGE, three
+layers of 512 columns, on rows that lie on the device, on blocks and on the merged hops of PyG's loader; with --pyg the latter by
+torch_geometric's HeteroConv, too. The bytes of a batch's input rows, at the rate of a copy on the device, are the limit beside them.
 """
 
 import argparse
@@ -58,6 +58,11 @@ class Model(torch.nn.Module):
         self.convs = torch.nn.ModuleList([library.HeteroConv({kind: layer(width) for kind in edge_types}) for width in widths])
         self.head = torch.nn.Linear(HIDDEN, CLASSES)
 
+    def on_blocks(self, blocks, x):
+        for conv, block in zip(self.convs, blocks):
+            x = torch.nn.functional.leaky_relu(conv(x, block))
+        return self.head(x)
+
     def forward(self, batch, x):
         edge_index = batch.edge_index_dict
         for number, conv in enumerate(self.convs):
@@ -80,7 +85,7 @@ def timed(work, repeats=10, warm=5):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--scale", type=float, default=0.02)
+    parser.add_argument("--scale", type=float, default=0.01)
     parser.add_argument("--seeds", type=int, default=2048)
     parser.add_argument("--fanouts", default="15,10,5")
     parser.add_argument("--columns", type=int, default=1024)
@@ -94,37 +99,52 @@ def main():
     fanouts = [int(fanout) for fanout in options.fanouts.split(",")]
     papers = torch.randperm(graph._types.nodes["paper"].size)[: options.seeds * 40]
     loader = strata.NeighborLoader(graph, fanouts, input_nodes=("paper", papers), batch_size=options.seeds, shuffle=True)
-    batches = iter(loader)
-    print(f"loader                     {timed(lambda: next(batches)):8.2f} ms")
-    batch = next(batches)
+    blocks_of = strata.NodeLoader(graph, ("paper", papers), fanouts=fanouts, batch_size=options.seeds, shuffle=True)
+    batches, lists = iter(loader), iter(blocks_of)
+    print(f"batch of merged hops       {timed(lambda: next(batches)):8.2f} ms")
+    print(f"batch of blocks            {timed(lambda: next(lists)):8.2f} ms")
+    batch, (inputs, _, blocks) = next(batches), next(lists)
     rows, edges = sum(len(store.n_id) for store in batch.node_stores), sum(store.edge_index.shape[1] for store in batch.edge_stores)
-    print(f"                           {rows} input rows, {edges} edges")
-    layers = {
-        "R-GAT": (lambda width: nn.GATConv(width, HIDDEN // HEADS, heads=HEADS, add_self_loops=False), nn),
-        "R-SAGE": (lambda width: nn.SAGEConv(width, HIDDEN), nn),
-    }
-    if options.pyg:
-        layers["R-GAT of PyG"] = (lambda width: pyg.GATConv(width, HIDDEN // HEADS, heads=HEADS, add_self_loops=False), pyg)
-        layers["R-SAGE of PyG"] = (lambda width: pyg.SAGEConv((width, width), HIDDEN), pyg)
+    print(f"merged hops: {rows} input rows, {edges} edges; blocks: {len(inputs)} rows, {sum(len(block.indices) for block in blocks)} edges")
     labels = torch.randint(CLASSES, (options.seeds,), device=device)
+
+    def attention(library):
+        return lambda width: library.GATConv(width, HIDDEN // HEADS, heads=HEADS, add_self_loops=False)
+
     for dtype in (torch.bfloat16, torch.float32) if device.type == "cuda" else (torch.float32,):
         x = {kind: torch.randn(len(batch[kind].n_id), options.columns, device=device, dtype=dtype) for kind in NODES}
-        for name, (layer, library) in layers.items():
+        of_blocks = torch.randn(len(inputs), options.columns, device=device, dtype=dtype)
+        ways = [
+            ("R-GAT on blocks", attention(nn), nn, lambda model: model.on_blocks(blocks, of_blocks)),
+            ("R-SAGE on blocks", lambda width: nn.SAGEConv(width, HIDDEN), nn, lambda model: model.on_blocks(blocks, of_blocks)),
+            ("R-GAT", attention(nn), nn, lambda model: model(batch, x)),
+            ("R-SAGE", lambda width: nn.SAGEConv(width, HIDDEN), nn, lambda model: model(batch, x)),
+        ]
+        if options.pyg:
+            ways.append(("R-GAT of PyG", attention(pyg), pyg, lambda model: model(batch, x)))
+            ways.append(("R-SAGE of PyG", lambda width: pyg.SAGEConv((width, width), HIDDEN), pyg, lambda model: model(batch, x)))
+        for name, layer, library, outputs_of in ways:
             model = Model(library, layer, graph.edge_types, options.columns).to(device, dtype)
-            optimizer = torch.optim.Adam(model.parameters(), foreach=True)
-
-            def step():
-                loss = torch.nn.functional.cross_entropy(model(batch, x).float(), labels[: batch["paper"].batch_size])
-                optimizer.zero_grad(set_to_none=True)
-                loss.backward()
-                optimizer.step()
-
-            print(f"{name:14} {str(dtype)[6:]:11} {timed(step):8.2f} ms")
+            print(f"{name:18} {str(dtype)[6:]:9}{timed(step_of(model, outputs_of, labels)):8.2f} ms")
+            del model
         if device.type == "cuda":
             source = torch.empty(1 << 28, device=device)
             copy = 2 * source.nbytes / timed(lambda: source.clone()) / 1e6
             read = rows * options.columns * torch.finfo(dtype).bits / 8
-            print(f"input rows once {str(dtype)[6:]:10} {read / copy / 1e6:8.2f} ms at {copy:.0f} GB/s")
+            print(f"input rows once    {str(dtype)[6:]:9}{read / copy / 1e6:8.2f} ms at {copy:.0f} GB/s")
+
+
+def step_of(model, outputs_of, labels):
+    optimizer = torch.optim.Adam(model.parameters(), foreach=True)
+
+    def step():
+        outputs = outputs_of(model)
+        loss = torch.nn.functional.cross_entropy(outputs.float(), labels[: len(outputs)])
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+
+    return step
 
 
 if __name__ == "__main__":

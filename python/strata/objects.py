@@ -192,6 +192,8 @@ def _rows_of_store(kind: Any, store: Any, count: int) -> dict[str, Any]:
             continue
         if hasattr(value, "shape") and len(value.shape) and value.shape[0] == count:
             rows[name] = value
+        elif name in ("x", "y", "edge_attr", "edge_weight"):
+            raise InputError(f"{name} of {kind!r} has no row for each of {count}", "Give one row for each of them.")
         else:
             warnings.warn(f"{name} of {kind!r} is left out, because it has no row for each of {count}", stacklevel=_arguments.caller())
     return rows

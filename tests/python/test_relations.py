@@ -55,6 +55,18 @@ class Relations(unittest.TestCase):
             for one, other in zip(torch.autograd.grad(found, (rows, weights), grad), torch.autograd.grad(expected, (rows, weights), grad)):
                 same(one, other)
 
+    def test_grouped_products_of_bfloat16_are_rounded_ones(self):
+        for ends, width in (([8, 8, 24, 40], 5), ([64, 200], 64), ([16], 1)):
+            rows, weights = torch.randn(ends[-1], 9, device=DEVICE), torch.randn(len(ends), 9, width, device=DEVICE)
+            made = []
+            for dtype in (torch.bfloat16, torch.float32):
+                inputs = [tensor.bfloat16().to(dtype).requires_grad_() for tensor in (rows, weights)]
+                out = ops.grouped_product(*inputs, torch.tensor(ends, dtype=torch.int32, device=DEVICE))
+                self.assertEqual(out.dtype, dtype)
+                made.append([out, *torch.autograd.grad(out.float().square().sum(), inputs)])
+            for one, other in zip(*made):
+                same(one.float(), other, 2e-2)
+
     def test_rgcn_is_that_of_pyg(self):
         x, edge_index, types = self.graph()
         for options in ({}, {"num_bases": 4}, {"num_blocks": 3}, {"aggr": "add"}, {"root_weight": False, "bias": False}):

@@ -11,26 +11,23 @@ from torch import Tensor
 
 from strata.errors import InputError
 from strata.nn import ops
-from strata.nn._inputs import needs_grad
+from strata.batches import Block
+from strata.nn._inputs import inputs_of, needs_grad
 from strata.nn._linear import reset_module
 from strata.nn.edges import EdgeLists
 from strata.nn.gat import GATConv
-from strata.nn.relations import RelationLists, SourceLists
+from strata.nn.relations import RelationLists, SourceLists, relations_of
 from strata.nn.sage import SAGEConv, sum_of_neighbors
 
 EdgeType = tuple[str, str, str]
 
 
 class _Merged(NamedTuple):
-    """All types as one graph: a type's nodes are the rows from its offset on."""
+    """All types as one graph, whose rows are those of the types, one after the other."""
 
     x: Tensor
-    offsets: dict[str, int]
+    kinds: list[str]
     relations: RelationLists
-    names: list[EdgeType]  # by number
-
-    def of_type(self, rows: Tensor, kind: str, count: int) -> Tensor:
-        return rows[self.offsets[kind] : self.offsets[kind] + count]
 
 
 class HeteroConv(torch.nn.Module):
@@ -63,21 +60,25 @@ class HeteroConv(torch.nn.Module):
         for conv in self.convs.values():
             reset_module(conv)
 
-    def forward(self, x_dict: Mapping[str, Tensor], edge_index_dict: Mapping[EdgeType, Tensor]) -> dict[str, Tensor]:
-        """Rows of the types that a relation of edge_index_dict goes to.
+    def forward(self, x_dict: Any, edge_index_dict: Any) -> Any:
+        """Rows of the types that a relation of edge_index_dict goes to, by type.
 
-        x_dict: float32 or bfloat16 [n, F] by type; edge_index_dict: int64 [2, E], counted within the types.
+        x_dict: float32 or bfloat16 [n, F] by type; edge_index_dict: int64 [2, E], counted within the types. Or x [num_src, F] and a
+        strata.Block of a graph of several types, with a layer for each of its relations: gives [num_dst, out].
         """
+        if isinstance(edge_index_dict, Block):
+            return self._of_block(x_dict, edge_index_dict)
         active = [kind for kind in self.edge_types if kind in edge_index_dict and kind[0] in x_dict and kind[2] in x_dict]
         widths = {x_dict[kind].shape[1:] for edge in active for kind in (edge[0], edge[2])}
         if self._compute is None or len(widths) != 1:
             return self._one_by_one(x_dict, edge_index_dict, active)
         merged = _merge(x_dict, edge_index_dict, active)
         layers = [self.convs[_name_of(kind)] for kind in active]
-        out = self._compute(layers, merged)
+        # The gradient of split() is one concatenation, where slices would add up as many tensors of all rows.
+        parts = torch.split(self._compute(layers, merged), [len(x_dict[kind]) for kind in merged.kinds])
+        reached = {edge[2] for edge in active}
         return {
-            kind: self._finish(kind, merged.of_type(out, kind, len(x_dict[kind])), x_dict[kind], active)
-            for kind in dict.fromkeys(edge[2] for edge in active)
+            kind: self._finish(kind, out, x_dict[kind], active) for kind, out in zip(merged.kinds, parts) if kind in reached
         }
 
     def _finish(self, kind: str, out: Tensor, x: Tensor, active: list[EdgeType]) -> Tensor:
@@ -90,6 +91,47 @@ class HeteroConv(torch.nn.Module):
         if biases[0] is not None:
             out = out + torch.stack(biases).sum(0).to(out.dtype)
         return out / len(into) if self.aggr == "mean" else out
+
+    def _of_block(self, x: Tensor, block: Block) -> Tensor:
+        if block.types is None or self._compute is None:
+            what = "the block is of a graph of one type" if block.types is None else "the layers are unequal"
+            raise InputError(f"HeteroConv: {what}", "Give x_dict and edge_index_dict, as NeighborLoader's batches have them.")
+        missing = [kind for kind in block.types.edge_types if kind not in self.edge_types]
+        if missing:
+            raise InputError(f"HeteroConv has no layer for the relation {missing[0]}", "Give one for each relation of the graph.")
+        lists = inputs_of("HeteroConv", x, block).lists
+        edge_types = block.types.edge_types
+        layers: list[Any] = [self.convs[_name_of(kind)] for kind in edge_types]
+        out = self._compute(layers, _Merged(x, [], relations_of(lists, block.types.of_edges, len(edge_types))))
+        return self._finish_block(out, x, block, layers)
+
+    def _finish_block(self, out: Tensor, x: Tensor, block: Block, layers: list[Any]) -> Tensor:
+        """What _finish() adds, for destinations of all types at once."""
+        types = block.types
+        assert types is not None
+        of_nodes = types.of_nodes[: block.num_dst]
+        into = [[layer for kind, layer in zip(types.edge_types, layers) if kind[2] == name] for name in types.node_types]
+
+        def of_each_type(value: Callable[[Any], Tensor], like: Tensor) -> Tensor:
+            sums = [torch.stack([value(layer) for layer in of_type]).sum(0) if of_type else torch.zeros_like(like) for of_type in into]
+            return torch.stack(sums).to(out.dtype)
+
+        first = layers[0]
+        if isinstance(first, SAGEConv) and first.root_weight:
+            places = torch.arange(block.num_dst + 1, device=x.device)
+            own = EdgeLists(block.num_src, block.num_dst, places, places[:-1].int())
+            by_type = RelationLists(own, of_nodes, len(types.node_types))
+            roots = of_each_type(lambda layer: layer.lin_r.weight, first.lin_r.weight).transpose(1, 2)
+            mapped = ops.grouped_product(sum_of_neighbors(x, by_type.rows), roots, by_type.ends)
+            out = out + sum_of_neighbors(mapped, by_type.of_nodes)
+        bias = first.lin_l.bias if isinstance(first, SAGEConv) else first.bias
+        chosen = torch.nn.functional.one_hot(of_nodes, len(types.node_types)).to(out.dtype)
+        if bias is not None:
+            biases = of_each_type(lambda layer: layer.lin_l.bias if isinstance(layer, SAGEConv) else layer.bias, bias)
+            out = out + chosen @ biases
+        if self.aggr == "mean":
+            out = out / (chosen @ torch.tensor([float(max(1, len(of_type))) for of_type in into], device=x.device).to(out.dtype)).unsqueeze(1)
+        return out
 
     def _one_by_one(
         self, x_dict: Mapping[str, Tensor], edge_index_dict: Mapping[EdgeType, Tensor], active: list[EdgeType]
@@ -126,7 +168,7 @@ def _merge(x_dict: Mapping[str, Tensor], edge_index_dict: Mapping[EdgeType, Tens
     types = torch.repeat_interleave(torch.arange(len(active), device=device), counts, output_size=edge_index.shape[1])
     with torch.no_grad():
         lists = EdgeLists.of_edge_index(edge_index + firsts[:, types], size, size)
-        return _Merged(x, offsets, RelationLists(lists, types, len(active)), active)
+        return _Merged(x, kinds, RelationLists(lists, types, len(active)))
 
 
 def _computing(layers: list[torch.nn.Module]) -> Callable[[list[Any], _Merged], Tensor] | None:
@@ -195,4 +237,4 @@ def _destinations(relations: RelationLists) -> EdgeLists:
     has_edges = (relations.rows.indptr.diff() > 0).long()
     indptr = torch.zeros(len(has_edges) + 1, dtype=torch.int64, device=has_edges.device)
     torch.cumsum(has_edges, 0, out=indptr[1:])
-    return EdgeLists(relations.of_nodes.num_dst, relations.rows.num_dst, indptr, relations.destinations[has_edges.bool()].int())
+    return EdgeLists(relations.rows.num_src, relations.rows.num_dst, indptr, relations.destinations[has_edges.bool()].int())

@@ -3,6 +3,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_grouped_mm.h>
+#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/zeros.h>
@@ -39,6 +40,17 @@ bool has_grouped_mm([[maybe_unused]] const at::Tensor& rows) {
 #endif
 }
 
+/// The same with columns of 0, so that rows are multiples of 16 bytes, as at::_grouped_mm wants them.
+at::Tensor with_even_columns(const at::Tensor& matrix) {
+  const std::int64_t missing = -matrix.size(-1) & 7;
+  return missing == 0 ? matrix : at::constant_pad_nd(matrix, {0, missing});
+}
+/// The same of the rows of [G, in, out], too.
+at::Tensor with_even_sides(const at::Tensor& weights) {
+  const std::int64_t rows = -weights.size(1) & 7, cols = -weights.size(2) & 7;
+  return rows == 0 && cols == 0 ? weights : at::constant_pad_nd(weights, {0, cols, 0, rows});
+}
+
 /// rows [M, in] by weights [G, in, out], or their transposes [G, out, in].
 at::Tensor product(const at::Tensor& rows, const at::Tensor& weights, bool transposed,
                    const at::Tensor& ends) {
@@ -51,7 +63,8 @@ at::Tensor product(const at::Tensor& rows, const at::Tensor& weights, bool trans
     });
     return out;
   }
-  if (has_grouped_mm(rows)) return at::_grouped_mm(rows, by, ends);
+  if (has_grouped_mm(rows))
+    return at::_grouped_mm(with_even_columns(rows), with_even_sides(by), ends).narrow(1, 0, by.size(2));
 #if STRATA_WITH_CUDA
   const at::Tensor in = rows.to(at::kFloat).contiguous(), of = weights.to(at::kFloat).contiguous();
   const at::Tensor out = at::empty({rows.size(0), by.size(2)}, in.options());
@@ -82,7 +95,10 @@ at::Tensor weight_grad(const at::Tensor& rows, const at::Tensor& grads, const at
     });
     return out;
   }
-  if (has_grouped_mm(rows)) return at::_grouped_mm(rows.t(), grads, ends);
+  if (has_grouped_mm(rows)) {
+    const at::Tensor out = at::_grouped_mm(with_even_columns(rows).t(), with_even_columns(grads), ends);
+    return out.narrow(1, 0, in_cols).narrow(2, 0, out_cols);
+  }
 #if STRATA_WITH_CUDA
   const at::Tensor in = rows.to(at::kFloat).contiguous(), of = grads.to(at::kFloat).contiguous();
   const at::Tensor out = at::empty({groups, in_cols, out_cols}, in.options());

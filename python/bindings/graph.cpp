@@ -69,9 +69,11 @@ struct TypedArrays {
   using Ends = std::tuple<std::string, std::string, std::string>;
   std::vector<std::pair<std::string, Count>> nodes;
   std::vector<std::tuple<Ends, HostArray, std::optional<HostArray>>> edges;
+  std::optional<HostArray> x;
 
   graph::TypedArrays views() const {
     graph::TypedArrays arrays;
+    if (x) arrays.x = npy_of(*x, "x");
     for (const auto& [type, count] : nodes) arrays.nodes.push_back({type, count});
     for (const auto& [ends, edge_index, weights] : edges) {
       const auto& [source, name, destination] = ends;
@@ -224,7 +226,8 @@ void bind_graph(nb::module_& module) {
   nb::class_<TypedArrays>(module, "TypedArrays")
       .def(nb::init<>())
       .def_rw("nodes", &TypedArrays::nodes)
-      .def_rw("edges", &TypedArrays::edges);
+      .def_rw("edges", &TypedArrays::edges)
+      .def_rw("x", &TypedArrays::x);
   nb::class_<Arrays>(module, "Arrays")
       .def(nb::init<>())
       .def_rw("edge_index", &Arrays::edge_index)

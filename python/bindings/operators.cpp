@@ -2,6 +2,7 @@
 // This is the library strata/_operators.so, loaded by strata.nn: layers as operators of torch.ops.strata.
 #include <torch/library.h>
 
+#include "strata/nn/grouped_product.hpp"
 #include "strata/nn/joined_layer.hpp"
 
 namespace strata::python {
@@ -26,6 +27,7 @@ TORCH_LIBRARY_FRAGMENT(strata, m) {
       "joined_layer(Tensor x, Tensor neighbors, Tensor root, Tensor? bias, Tensor indptr, Tensor indices, "
       "Tensor? out_indptr, Tensor? out_indices, bool mean, bool relu) -> Tensor",
       &joined_layer);
+  m.def("grouped_product(Tensor rows, Tensor weights, Tensor ends) -> Tensor", &nn::grouped_product);
 }
 
 }  // namespace

@@ -11,11 +11,14 @@ from strata import _arguments, _core
 from strata._arrays import host_array, ids_array, list_of_ids, to_torch
 from strata._attributes import HeldRows
 from strata._process import process
+from strata.batches import BlockTypes
 from strata.errors import InputError
 
 if TYPE_CHECKING:
     import numpy
     import torch
+
+    from strata.batches import Block
     from torch_geometric.data import HeteroData
 
 EdgeType = tuple[str, str, str]
@@ -33,8 +36,9 @@ class OneType(NamedTuple):
 class Types:
     """The types of a graph, in the order of the graph's numbers, and the arrays that belong to them.
 
-    Each rank holds the arrays that it was given itself. An array of features, [n, columns], is read where it lies, by the GPU in
-    place; others are copied to the device when a batch first wants them.
+    Each rank holds the arrays that it was given itself. Where x of all types is float32 or float16 and has as many columns, the graph
+    itself holds it, and its loaders gather it; other arrays of two dimensions are read where they lie, by the GPU in place. The rest
+    is copied to the device when a batch first wants it.
     """
 
     def __init__(self, nodes: Mapping[str, OneType], edges: Mapping[EdgeType, OneType]) -> None:
@@ -45,6 +49,9 @@ class Types:
         self.node_offsets = [0, *itertools.accumulate(one.size for one in nodes.values())]
         self.edge_offsets = [0, *itertools.accumulate(one.size for one in edges.values())]
         self._rows: dict[tuple[Any, str], Any] = {}
+        self.x = _joined_x(list(self.nodes.values()))
+        if self.x is not None:
+            self.nodes = {kind: OneType(one.size, {n: v for n, v in one.attributes.items() if n != "x"}) for kind, one in nodes.items()}
 
     def check(self) -> None:
         """Refuses arrays with other numbers of rows than there are nodes or edges."""
@@ -87,6 +94,17 @@ class Types:
         if len({len(of_hops) for of_hops in of_relations}) != 1:
             raise InputError("num_neighbors has more hops for one relation than for another", "Give 0 where a relation has no edges.")
         return [list(of_hop) for of_hop in zip(*of_relations)]
+
+    def choices(self, num_neighbors: Any, input_nodes: Any) -> tuple[list[list[int]], list[int], Seeds]:
+        """Fanouts by hop and relation, the most of each hop, and the seeds."""
+        of_relations = self.fanouts(num_neighbors)
+        return of_relations, [-1 if min(of_hop) < 0 else max(of_hop) for of_hop in of_relations], self.seeds(input_nodes)
+
+    def labels(self, nodes: torch.Tensor, seeds: Seeds | None) -> torch.Tensor | None:
+        """y of seeds of a single type, by the graph's numbers; None without it."""
+        if seeds is None or len(seeds.types) != 1 or "y" not in self.nodes[seeds.types[0]].attributes:
+            return None
+        return self.rows(seeds.types[0], "y", nodes - self.node_offsets[self.node_types.index(seeds.types[0])])
 
     def seeds(self, input_nodes: Any) -> Seeds:
         """The nodes of "paper", ("paper", ids or mask or None), or several of these in a list or dict."""
@@ -148,10 +166,13 @@ class Types:
         nodes = _Split.of(to_torch(made.nodes), self.node_offsets, made.nodes_of_hop)
         edges = _Split.of(to_torch(made.edge_ids), self.edge_offsets, made.edges_of_hop)
         local = nodes.places(self.node_offsets)
+        x = None if made.features is None else to_torch(made.features)[nodes.order]
         edge_index = local[to_torch(made.edge_index)[:, edges.order]]
         for kind, (part, of_hops) in zip(self.node_types, nodes.parts()):
             store, ids = data[kind], nodes.ids[part]
             store.n_id, store.num_sampled_nodes, store.num_nodes = ids, of_hops, len(ids)
+            if x is not None:
+                store.x = x[part]
             for name in self.nodes[kind].attributes:
                 store[name] = self.rows(kind, name, ids)
         for relation, (part, of_hops) in zip(self.edge_types, edges.parts()):
@@ -161,6 +182,17 @@ class Types:
                 store[name] = self.rows(relation, name, ids)
         self._say_seeds(data, to_torch(made.input_ids), seeds)
         return data
+
+    def mark(self, blocks: list[Block], nodes: torch.Tensor) -> None:
+        """Says what the nodes and edges of a batch's blocks are; `nodes` are the input nodes."""
+        import torch
+
+        ends = [torch.tensor(offsets[1:], device=nodes.device) for offsets in (self.node_offsets, self.edge_offsets)]
+        of_nodes = torch.bucketize(nodes, ends[0], right=True)
+        for block in blocks:
+            assert block.edge_ids is not None
+            of_edges = torch.bucketize(block.edge_ids, ends[1], right=True)
+            block.types = BlockTypes(self.node_types, self.edge_types, of_nodes[: block.num_src], of_edges)
 
     def _say_seeds(self, data: HeteroData, input_ids: torch.Tensor, seeds: Seeds) -> None:
         """Which of the given nodes the seeds of each type are."""
@@ -220,6 +252,18 @@ class _Split(NamedTuple):
         return places
 
 
+def _joined_x(types: list[OneType]) -> torch.Tensor | None:
+    """x of all types as one matrix, if that is what they are."""
+    import torch
+
+    found = [one.attributes.get("x") for one in types]
+    of_types = [x for x in found if isinstance(x, torch.Tensor) and x.dim() == 2 and x.dtype in (torch.float32, torch.float16)]
+    shapes = {(x.shape[1], x.dtype) for x in of_types}
+    if len(of_types) != len(types) or len(shapes) != 1 or not all(len(x) == one.size for x, one in zip(of_types, types)):
+        return None
+    return torch.cat([x.detach().cpu() for x in of_types])
+
+
 def _fanouts(values: Any) -> list[int]:
     return _arguments.fanouts(values, "num_neighbors", zero=True)
 
@@ -234,10 +278,12 @@ def _rows_of(values: Any) -> Any:
     return HeldRows(rows.to(process().device), held.dim)
 
 
-def arrays_of(nodes: Mapping[str, OneType], edges: Mapping[EdgeType, Any], weights: Mapping[EdgeType, Any]) -> _core.TypedArrays:
-    """What the extension takes; the first rank's, of which others give only the types."""
+def arrays_of(types: Types, edges: Mapping[EdgeType, Any], weights: Mapping[EdgeType, Any]) -> _core.TypedArrays:
+    """What the extension takes; the first rank's counts."""
     arrays = _core.TypedArrays()
-    arrays.nodes = [(kind, one.size) for kind, one in nodes.items()]
+    arrays.nodes = [(kind, one.size) for kind, one in types.nodes.items()]
+    if types.x is not None and process().rank == 0:
+        arrays.x = host_array(types.x, "x")
     arrays.edges = [
         (kind, ids_array(edge_index, f"edge_index of {kind}"), host_array(weights[kind], "edge_weight") if kind in weights else None)
         for kind, edge_index in edges.items()

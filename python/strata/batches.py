@@ -23,6 +23,7 @@ class Block:
         src_nodes: int64 [num_src] ids.
         transposed: (int64 [num_src + 1], int32 [E]): the out-edges of each source, as destinations, which gradients of strata.nn's
             layers take; None in the input layer, whose input seldom needs one, and where the loader made none.
+        types: of a graph of several types, what the block's nodes and edges are; None: one type.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Block:
         self.num_src = num_src
         self.num_dst = num_dst
         self.transposed = transposed
+        self.types: BlockTypes | None = None
         self._lists: EdgeLists | None = None  # what strata.nn made of it
 
     @property
@@ -77,6 +79,15 @@ class Block:
         from strata._dgl_blocks import dgl_block_of
 
         return dgl_block_of(self)
+
+
+class BlockTypes(NamedTuple):
+    """The types of a block's nodes and edges, as numbers in the lists of names, which are the graph's."""
+
+    node_types: list[str]
+    edge_types: list[tuple[str, str, str]]
+    of_nodes: torch.Tensor  # int64 [num_src]
+    of_edges: torch.Tensor  # int64 [E], which RGCNConv takes as edge_type
 
 
 class _BlockTriple(NamedTuple):

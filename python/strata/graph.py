@@ -481,7 +481,7 @@ def from_types(
         typed.check()
         weights = {kind: one.attributes["edge_weight"] for kind, one in edges.items() if "edge_weight" in one.attributes}
         options = _options(True, bool(weights), gpu_memory, "auto", 0, fanouts, batch_size)
-        return arrays_of(nodes, edge_index, weights), options
+        return arrays_of(typed, edge_index, weights), options
 
     typed = Types(nodes, edges)
     return Graph(_core.Graph.from_typed_arrays(process(), *together(arguments)), types=typed)

@@ -18,7 +18,7 @@ from strata._loader_options import by_weight, check_others, check_weights, form_
 from strata._own_models import Watch
 from strata._process import not_for_other_processes, process, refuse_forks, register, together
 from strata._subgraphs import bidirectional, induced
-from strata._types import Seeds, Types
+from strata._types import Seeds
 from strata.batches import Block, BlockBatch, block_of
 from strata.choosers import NeighborChooser
 from strata.errors import InputError
@@ -49,6 +49,7 @@ class _Loader:
     """The common part of all loaders: options, epochs, steps."""
 
     _weight_attr: str | None = None
+    _seeds: Seeds | None = None  # of a graph of several types
 
     def __init__(
         self,
@@ -179,8 +180,11 @@ class _Loader:
         labels = batch.labels if batch.label_sets is None else batch.label_sets
         if labels is not None:
             return to_torch(labels)
+        seeds = to_torch(batch.nodes)[: batch.num_seeds]
+        if self._graph._types is not None:
+            return self._graph._types.labels(seeds, self._seeds)
         targets = self._graph._attributes.targets
-        return None if targets is None else targets[to_torch(batch.nodes)[: batch.num_seeds]]
+        return None if targets is None else targets[seeds]
 
     def _sum_scale(self, batch: _core.NodeBatch) -> float:
         return (1 if self._own_nodes else process().size) / max(1, batch.num_global_seeds)
@@ -281,10 +285,12 @@ class NeighborLoader(_Loader):
         self._choices["subgraph_type"] = self._form
         self._original = original
         self._fanouts = num_neighbors
-        self._seeds: Seeds | None = None  # of a graph of several types
         of_relations: list[list[int]] = []
         if graph._types is not None:
-            of_relations, num_neighbors, input_nodes = self._typed(graph._types, num_neighbors, input_nodes)
+            if self._form != "directional":
+                raise InputError(f"subgraph_type={self._form!r} is not possible on graphs of several types", 'Take "directional".')
+            of_relations, num_neighbors, self._seeds = graph._types.choices(num_neighbors, None if input_nodes is ... else input_nodes)
+            input_nodes = graph._types.core_ids(self._seeds)
         super().__init__(
             graph,
             num_neighbors,
@@ -302,15 +308,6 @@ class NeighborLoader(_Loader):
             original=original,
             relation_fanouts=of_relations,
         )
-
-    def _typed(self, types: Types, num_neighbors: Any, input_nodes: Any) -> tuple[list[list[int]], list[int], Any]:
-        """Fanouts by hop and relation, the most of each hop, and the graph's numbers of the seeds."""
-        if self._form != "directional":
-            raise InputError(f"subgraph_type={self._form!r} is not possible on graphs of several types", 'Take "directional".')
-        of_relations = types.fanouts(num_neighbors)
-        self._seeds = types.seeds(None if input_nodes is ... else input_nodes)
-        fanouts = [-1 if min(of_hop) < 0 else max(of_hop) for of_hop in of_relations]
-        return of_relations, fanouts, types.core_ids(self._seeds)
 
     def __call__(self, index: Any) -> Any:
         """A batch of the input nodes at these positions, int64 [n], a list, mask or slice, as PyG's loaders give it. Collective."""
@@ -376,6 +373,9 @@ class NodeLoader(_Loader):
     trained on. Every hop chooses neighbors of all nodes that are known by then. Arguments are those of NeighborLoader;
     `fanouts` are the seeds' first. `input_nodes` that are left out are the training nodes.
 
+    Of a graph of several types, fanouts and input_nodes are those of NeighborLoader, ids of nodes are the graph's, of which each type
+    has a range, and Block.types says what nodes and edges are. x has the rows of all types, if they have as many columns.
+
     With `own_nodes=True`, `input_nodes` are this rank's own, of which it makes its own batches, whatever other ranks do:
     nothing is collective then. On one machine only. DistributedDataParallel wants as many steps from all ranks, which
     `deal=False` gives.
@@ -408,8 +408,12 @@ class NodeLoader(_Loader):
         **others: Any,
     ) -> None:
         check_others("NodeLoader", others)
-        require_graph(graph)
+        require_graph(graph, several_types=True)
         self._features = features
+        of_relations: list[list[int]] = []
+        if graph._types is not None:
+            of_relations, fanouts, self._seeds = graph._types.choices(fanouts, input_nodes)
+            input_nodes = graph._types.core_ids(self._seeds)
         super().__init__(
             graph,
             fanouts,
@@ -427,12 +431,15 @@ class NodeLoader(_Loader):
             deal=deal,
             transposes=transposes,
             original=original,
+            relation_fanouts=of_relations,
         )
 
     def __iter__(self) -> Iterator[Any]:
         for batch in self._batches():
             nodes = to_torch(batch.nodes)
             blocks = [block_of(lists, nodes, self._block_class) for lists in batch.blocks]
+            if self._graph._types is not None:
+                self._graph._types.mark(blocks, nodes)
             sample = BlockBatch(nodes, nodes[: batch.num_seeds], blocks)
             sample.loss_scale, sample.sum_scale = batch.loss_scale, self._sum_scale(batch)
             sample.input_id = to_torch(batch.input_ids)

@@ -60,6 +60,9 @@ def from_pyg(data: Any, *, split: int | None = None, **options: Any) -> Graph:
 def from_dgl(graph: Any, *, x: Any = None, y: Any = None, edge_weight: Any = None, **options: Any) -> Graph:
     """from_tensors() of a homogeneous DGLGraph, with the masks train_mask, val_mask and test_mask of its ndata.
 
+    Of a heterograph, a graph of several types, as from_pyg() makes one of a HeteroData: batches have the rows of all its data under
+    their names, and x, y and edge_weight are not given.
+
     NeighborLoader's batches have rows of its other ndata and edata under their names; a warning names these.
 
     Args:
@@ -67,6 +70,8 @@ def from_dgl(graph: Any, *, x: Any = None, y: Any = None, edge_weight: Any = Non
         edge_weight: a name in edata; by default "weight" or "w". Or an array.
         options: those of from_tensors().
     """
+    if len(getattr(graph, "canonical_etypes", ())) > 1 and (x, y, edge_weight) == (None, None, None):
+        return from_types(*_types_of_dgl(graph), **options)
     return _load(_of_dgl(graph, x, y, edge_weight), options)
 
 
@@ -187,6 +192,8 @@ def _rows_of_store(kind: Any, store: Any, count: int) -> dict[str, Any]:
             continue
         if hasattr(value, "shape") and len(value.shape) and value.shape[0] == count:
             rows[name] = value
+        elif name in ("x", "y", "edge_attr", "edge_weight"):
+            raise InputError(f"{name} of {kind!r} has no row for each of {count}", "Give one row for each of them.")
         else:
             warnings.warn(f"{name} of {kind!r} is left out, because it has no row for each of {count}", stacklevel=_arguments.caller())
     return rows
@@ -197,7 +204,7 @@ def _of_pyg(data: Any, split: int | None) -> Described:
     data = _only_data_of(data)
     if _is_hetero(data):
         raise InputError(
-            "the HeteroData has several types of nodes or edges", "strata.NeighborLoader takes strata.from_pyg(data); here give one type: data.to_homogeneous()."
+            "the HeteroData has several types of nodes or edges", "strata.NeighborLoader takes strata.from_pyg(data); here give one type: data.to_homogeneous().",
         )
     edge_index = getattr(data, "edge_index", None)
     if edge_index is None:
@@ -323,6 +330,18 @@ def _of_dgl(graph: Any, x: Any, y: Any, edge_weight: Any) -> Described:
                 "x=, y= and edge_weight= name; only batches of NeighborLoader have their rows"
             )
     return made
+
+
+def _types_of_dgl(graph: Any) -> tuple[dict[str, OneType], dict[EdgeType, OneType], dict[EdgeType, Any]]:
+    """The arguments of from_types() of a heterograph."""
+    import torch
+
+    nodes = {kind: OneType(graph.num_nodes(kind), dict(graph.nodes[kind].data)) for kind in graph.ntypes}
+    edges, edge_index = {}, {}
+    for kind in graph.canonical_etypes:
+        edges[kind] = OneType(graph.num_edges(kind), dict(graph.edges[kind].data))
+        edge_index[kind] = torch.stack(graph.edges(etype=kind, order="eid")).cpu()
+    return nodes, edges, edge_index
 
 
 # ---- NetworkX ----

@@ -12,6 +12,7 @@ from torch_geometric.sampler import NumNeighbors
 from torch_geometric.utils import trim_to_layer
 
 import strata
+from strata import nn
 
 COUNTS = {"paper": 400, "author": 150, "venue": 7, "nothing": 0}
 EDGES = {
@@ -177,6 +178,50 @@ class Hetero(unittest.TestCase):
                         x = {kind: rows.relu() for kind, rows in x.items()} if layer == 0 else x
                     seeds = batch["paper"].n_id[: batch["paper"].batch_size]
                     torch.testing.assert_close(x["paper"][: len(seeds)], expected[seeds], rtol=1e-5, atol=1e-5)
+
+    def test_equal_features_of_all_types_are_the_graphs_own(self):
+        data = random_data(4)
+        for kind, count in COUNTS.items():
+            data[kind].x = torch.randn(count, 6)
+        with strata.from_pyg(data) as graph:
+            self.assertEqual((graph.num_nodes, graph.num_features), (sum(COUNTS.values()), 6))
+            for batch in loader_of(graph, [3, 2]):
+                for kind in COUNTS:
+                    self.assertTrue(torch.equal(batch[kind].x.cpu(), data[kind].x[batch[kind].n_id.cpu()]))
+        data["author"].x = torch.randn(COUNTS["author"] - 1, 6)
+        data["author"].num_nodes = COUNTS["author"]
+        with self.assertRaisesRegex(strata.InputError, "x of 'author' has no row for each of 150"):
+            strata.from_pyg(data)
+
+    def test_blocks_and_layers_over_them_give_what_the_whole_graph_gives(self):
+        torch.manual_seed(6)
+        data = random_data(5)
+        del data["nothing"]
+        for kind in data.node_types:
+            data[kind].x = torch.randn(COUNTS[kind], 8)
+        device, kinds = strata.process().device, data.edge_types
+        sage = {kind: nn.SAGEConv(8, 8) for kind in kinds}
+        attention = {kind: nn.GATConv(8, 4, heads=2, add_self_loops=False) for kind in kinds}
+        with strata.from_pyg(data) as graph:
+            for convs in (sage, attention):
+                for aggr in ("sum", "mean"):
+                    layer = nn.HeteroConv(convs, aggr).to(device)
+                    x = data.to(device).x_dict
+                    once = layer(x, data.edge_index_dict)
+                    expected = layer({kind: rows.relu() for kind, rows in once.items()}, data.edge_index_dict)["paper"]
+                    loader = strata.NodeLoader(graph, "paper", fanouts=[-1, -1], batch_size=400, features=True)
+                    ((inputs, seeds, blocks), rows, labels) = next(iter(loader))
+                    self.assertEqual(len(rows), len(inputs))
+                    h = layer(layer(rows, blocks[0]).relu(), blocks[1])
+                    torch.testing.assert_close(h, expected[seeds], rtol=1e-4, atol=1e-4)
+                    self.assertTrue(torch.equal(labels, data["paper"].y[seeds]))
+                    grads = [torch.autograd.grad(out.square().sum(), list(layer.parameters()), allow_unused=True) for out in (h, expected)]
+                    for one, other in zip(*grads, strict=True):
+                        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-3)
+                    ends = blocks[0].types.of_nodes[blocks[0].edge_index[0]]
+                    wanted = torch.tensor([graph.node_types.index(kind[0]) for kind in graph.edge_types], device=device)
+                    self.assertTrue(torch.equal(ends, wanted[blocks[0].types.of_edges]))
+                    data = data.to("cpu")
 
     def test_mistakes_are_named(self):
         graph = self.graph

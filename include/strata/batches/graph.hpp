@@ -104,7 +104,7 @@ class Graph {
   /// From arrays, of which the first rank's count. On one machine only.
   static std::shared_ptr<Graph> from_arrays(std::shared_ptr<Runtime> runtime, graph::GraphArrays arrays,
                                             const GraphOptions& options);
-  /// The same of several types, without features and labels: their rows are the caller's.
+  /// The same of several types. Labels, and features of different widths, are the caller's.
   static std::shared_ptr<Graph> from_arrays(std::shared_ptr<Runtime> runtime, graph::TypedArrays arrays,
                                             const GraphOptions& options);
   Graph(std::shared_ptr<Runtime> runtime, store::MachineGraph graph);

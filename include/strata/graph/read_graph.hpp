@@ -146,9 +146,11 @@ struct TypedArrays {
   std::string name = "arrays";
   std::vector<Nodes> nodes;
   std::vector<Edges> edges;
+  /// Features of all nodes, type after type, or absent; as GraphArrays::x.
+  NpyArray x;
 };
 
-/// Puts the structure of a graph together, without features, labels or splits: relation r has the edges of
+/// Puts a graph together, without labels and splits: relation r has the edges of
 /// edges[r], of which edge e has the id edge_offsets[r] + e. Duplicates and self-loops stay. Throws
 /// InputError and OutOfMemory.
 Graph graph_from_typed_arrays(const TypedArrays& arrays, int num_threads);

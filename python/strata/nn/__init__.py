@@ -27,11 +27,13 @@ from strata.nn.edges import EdgeLists
 from strata.nn.gat import GATConv
 from strata.nn.gcn import GCNConv
 from strata.nn.gin import GINConv
+from strata.nn.hetero import HeteroConv
+from strata.nn.rgcn import RGCNConv
 from strata.nn.sage import SAGEConv
 
-__all__ = ["EdgeLists", "GATConv", "GCNConv", "GINConv", "SAGEConv"]
+__all__ = ["EdgeLists", "GATConv", "GCNConv", "GINConv", "HeteroConv", "RGCNConv", "SAGEConv"]
 
 if not TYPE_CHECKING:
     _PYG = "torch_geometric.nn has it, and takes batch.edge_index, or block.edge_index with size=block.size"
-    _NAMES = "GraphSAGE GCN GAT GIN GATv2Conv TransformerConv GraphConv ChebConv RGCNConv HeteroConv EdgeConv Linear MLP Sequential"
+    _NAMES = "GraphSAGE GCN GAT GIN GATv2Conv TransformerConv GraphConv ChebConv EdgeConv Linear MLP Sequential"
     __getattr__ = attributes_of(__name__, dict.fromkeys(_NAMES.split(), _PYG))

@@ -27,18 +27,37 @@ _kernels: Any = _core
 
 
 @functools.cache
+def _operator(name: str) -> Callable[..., Tensor] | None:
+    """One that is written in C++; None in another torch than the one that Strata was built for."""
+    if not is_built_for_this_torch():
+        return None
+    torch.ops.load_library(str(pathlib.Path(__file__).parents[1] / "_operators.so"))  # type: ignore[no-untyped-call]
+    operator: Callable[..., Tensor] = getattr(torch.ops.strata, name).default
+    return operator
+
+
 def joined_layer() -> Callable[..., Tensor] | None:
     """A SAGE layer as one node of autograd, in C++ (nn/joined_layer.hpp):
 
         joined_layer(x, neighbors, root, bias, indptr, indices, out_indptr, out_indices, mean, relu) -> [D, out]
 
-    None in another torch than the one that Strata was built for, where join_sums and a product do the same, more slowly.
+    None in another torch than Strata's, where join_sums and a product do the same, more slowly.
     """
-    if not is_built_for_this_torch():
-        return None
-    torch.ops.load_library(str(pathlib.Path(__file__).parents[1] / "_operators.so"))  # type: ignore[no-untyped-call]
-    operator: Callable[..., Tensor] = torch.ops.strata.joined_layer.default
-    return operator
+    return _operator("joined_layer")
+
+
+def grouped_product(rows: Tensor, weights: Tensor, ends: Tensor) -> Tensor:
+    """rows[i] @ weights[g] of the rows [ends[g - 1], ends[g]) of each group, [M, out]; see nn/grouped_product.hpp.
+
+    rows [M, in] and weights [G, in, out], float32 or bfloat16; ends int32 [G]. Differentiable in both. In another torch than
+    Strata's it is a product per group, for which the host waits for a GPU.
+    """
+    operator = _operator("grouped_product")
+    if operator is not None:
+        return operator(rows, weights, ends)
+    firsts = [0, *ends.tolist()]
+    parts = [rows[first:end] @ weight for first, end, weight in zip(firsts, firsts[1:], weights)]
+    return torch.cat([*parts, rows.new_zeros(rows.shape[0] - firsts[-1], weights.shape[2])])
 
 
 def _stream(tensor: Tensor) -> int:
@@ -343,7 +362,7 @@ score_heads.register_autograd(_grad_of_scores, setup_context=_keep_scores)
 @custom_op("strata::attend_over_edges", mutates_args=())
 def attend_over_edges(
     rows: Tensor,
-    src_weights: Tensor,
+    src_weights: Optional[Tensor],
     dst_weights: Optional[Tensor],
     src_scores: Tensor,
     dst_scores: Tensor,
@@ -360,8 +379,8 @@ def attend_over_edges(
     """(sum of the in-neighbors' rows by their attention [D, H * C], log of the softmax's denominators [D, H]).
 
     rows [S, H * C]; src_scores are score_heads(rows, src_weights); dst_scores are score_heads(rows[:D], dst_weights), or of
-    anything where dst_weights is None. All float32. Differentiable in rows and the weights, with what comes through the
-    scores, and without dst_weights in dst_scores. With `self_loops`, a destination that is a source attends to itself once.
+    anything where dst_weights is None, and so are src_scores. All float32. Differentiable in rows and the weights, with what
+    comes through the scores, and in scores that have no weights. With `self_loops`, a destination that is a source attends to itself once.
     `dropout` needs key int64 [2], which decides what is dropped, and ids int64 [max(S, D)].
     """
     out = rows.new_empty(indptr.shape[0] - 1, rows.shape[1])
@@ -375,7 +394,7 @@ def attend_over_edges(
 
 @attend_over_edges.register_fake
 def _(
-    rows: Tensor, src_weights: Tensor, dst_weights: Any, src_scores: Any, dst_scores: Tensor, indptr: Tensor, *others: Any
+    rows: Tensor, src_weights: Any, dst_weights: Any, src_scores: Any, dst_scores: Tensor, indptr: Tensor, *others: Any
 ) -> tuple[Tensor, Tensor]:
     return rows.new_empty(indptr.shape[0] - 1, rows.shape[1]), torch.empty_like(
         dst_scores, memory_format=torch.contiguous_format
@@ -387,7 +406,7 @@ def attend_over_edges_grad(
     grad: Tensor,
     log_sums: Tensor,
     rows: Tensor,
-    src_weights: Tensor,
+    src_weights: Optional[Tensor],
     dst_weights: Optional[Tensor],
     src_scores: Tensor,
     dst_scores: Tensor,
@@ -405,6 +424,8 @@ def attend_over_edges_grad(
     rows, src_scores, dst_scores = _array(rows), _array(src_scores), _array(dst_scores)
     grad_rows, grad_src, grad_dst = torch.empty_like(rows), torch.empty_like(src_scores), torch.empty_like(dst_scores)
     over = _kernels.Attention(indptr, indices, rows, src_scores, dst_scores, slope, self_loops, dropout, key, ids)
+    if src_weights is None:
+        src_weights = rows.new_zeros(rows.shape[1])
     _kernels.attend_over_edges_grad(
         over,
         out_indptr,
@@ -454,9 +475,10 @@ def _grad_of_attention(ctx: Any, grad: Tensor, _: Any) -> tuple[Any, ...]:
         grad, log_sums, *tensors, ctx.slope, ctx.self_loops, ctx.dropout, key, ids
     )
     rows = rows.contiguous()
-    grad_src_weights = _weight_grad(rows, grad_src, src_weights)
+    grad_src_weights = None if src_weights is None else _weight_grad(rows, grad_src, src_weights)
     grad_dst_weights = None if dst_weights is None else _weight_grad(rows[: dst_scores.shape[0]], grad_dst, dst_weights)
-    return (grad_rows, grad_src_weights, grad_dst_weights, None, grad_dst if dst_weights is None else None) + (None,) * 9
+    of_scores = grad_src if src_weights is None else None, grad_dst if dst_weights is None else None
+    return (grad_rows, grad_src_weights, grad_dst_weights, *of_scores) + (None,) * 9
 
 
 attend_over_edges.register_autograd(_grad_of_attention, setup_context=_keep_attention)

@@ -175,6 +175,7 @@ Graph graph_from_typed_arrays(const TypedArrays& arrays, int num_threads) {
     for (NodeId node = begin; node < end; ++node) join_lists(relations, node, structure);
   });
   graph.cleaning.edges_read = structure.num_edges();
+  if (arrays.x.data != nullptr) graph.features = features_of(arrays.x, structure.num_nodes, pool);
   return graph;
 }
 

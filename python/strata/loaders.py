@@ -6,9 +6,9 @@ from __future__ import annotations
 import itertools
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Union
 
 from strata import _arguments, _core
 from strata._arrays import current_stream, to_torch
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
     from strata.sm_split import SmSplit
 
+# Of a graph of several types also by relation.
+Fanouts = Union[Sequence[int], Mapping[tuple[str, str, str], Sequence[int]]]
 _numbers = itertools.count(1 << 32)  # loaders are closed before graphs
 
 
@@ -54,7 +56,7 @@ class _Loader:
     def __init__(
         self,
         graph: Graph,
-        fanouts: Sequence[int],
+        fanouts: Fanouts,
         input_nodes: Any,
         *,
         batch_size: int,
@@ -73,6 +75,7 @@ class _Loader:
         relation_fanouts: Sequence[Sequence[int]] = (),
     ) -> None:
         def options() -> _core.LoaderOptions:
+            of_hops = _arguments.fanouts(fanouts, "num_neighbors" if merged else "fanouts", bool(relation_fanouts))
             chooser = sampler if isinstance(sampler, NeighborChooser) else None
             if not isinstance(sampler, str) and chooser is None:
                 raise TypeError(
@@ -83,7 +86,7 @@ class _Loader:
             if chooser is not None:
                 chooser.check(graph, replace, layer_dependent)
             return _core.LoaderOptions.make(
-                fanouts=_arguments.fanouts(fanouts, "num_neighbors" if merged else "fanouts", bool(relation_fanouts)),
+                fanouts=of_hops,
                 relation_fanouts=[list(of_hop) for of_hop in relation_fanouts],
                 split=input_nodes if isinstance(input_nodes, str) else None,
                 nodes=None if isinstance(input_nodes, str) else ids_of(graph, input_nodes, original),
@@ -113,7 +116,7 @@ class _Loader:
         self._own_nodes = own_nodes
         self._core = _core.NodeLoader.make(graph._core, options() if own_nodes else together(options))
         self._description = (
-            f"{graph!r}, {'num_neighbors' if merged else 'fanouts'}={[int(fanout) for fanout in fanouts]}, batch_size={batch_size}, "
+            f"{graph!r}, {'num_neighbors' if merged else 'fanouts'}={list(fanouts)}, batch_size={batch_size}, "
             f"seeds={self._core.num_seeds}"
         )
         register(self)
@@ -250,7 +253,7 @@ class NeighborLoader(_Loader):
     def __init__(
         self,
         graph: Graph,
-        num_neighbors: Sequence[int],
+        num_neighbors: Fanouts,
         input_nodes: Any = ...,
         *,
         batch_size: int = 1,
@@ -392,7 +395,7 @@ class NodeLoader(_Loader):
         graph: Graph,
         input_nodes: Any = "train",
         *,
-        fanouts: Sequence[int],
+        fanouts: Fanouts,
         batch_size: int = 1,
         shuffle: bool = False,
         drop_last: bool = False,

@@ -167,7 +167,7 @@ def _require(graph: Any, library: str) -> None:
 
 
 def _is_hetero(data: Any) -> bool:
-    return hasattr(data, "node_stores") and hasattr(data, "edge_index_dict")
+    return any(kind.__name__ == "HeteroData" for kind in type(data).__mro__)
 
 
 def _types_of_pyg(data: Any) -> tuple[dict[str, OneType], dict[EdgeType, OneType], dict[EdgeType, Any]]:

@@ -284,8 +284,11 @@ class FromOthers(unittest.TestCase):
         with strata.from_pyg(data, train=[0], val=[3, 7]) as graph:
             self.assertEqual(graph.nodes("valid").tolist(), [3, 7])
         del data.edge_index
-        for given, kind in ((data, "Data"), (HeteroData({"a": {"x": plain.x}}), "HeteroData")):
-            with self.assertRaisesRegex(strata.InputError, f"the {kind} has no edge_index\n  Give a Data with edges"):
+        for given, words in (
+            (data, "the Data has no edge_index\n  Give a Data with edges"),
+            (HeteroData({"a": {"x": plain.x}}), "needs at least one type of nodes and one relation"),
+        ):
+            with self.assertRaisesRegex(strata.InputError, words):
                 strata.from_pyg(given)
 
     def test_networkx(self):

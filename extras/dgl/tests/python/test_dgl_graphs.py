@@ -182,7 +182,7 @@ class Names(unittest.TestCase):
             (dgl_names, "heterograph", "one type"),
             (dgl_names.dataloading, "EdgeDataLoader", "pairs.unique"),
             (strata, "LinkNeighborLoader", "pairs.unique"),
-            (strata, "HeteroData", "to_homogeneous"),
+            (strata, "HeteroData", "strata.from_pyg.data. makes a graph of a HeteroData"),
             (strata, "ShaDowKHopSampler", "strata.NeighborChooser"),
             (strata, "nothing", "module 'strata' has no attribute 'nothing'$"),
             (strata.nn, "GATv2Conv", "torch_geometric.nn has it"),

@@ -72,7 +72,6 @@ class _Loader:
         deal: bool = True,
         transposes: bool = False,
         original: bool | None = None,
-        relation_fanouts: Sequence[Sequence[int]] = (),
     ) -> None:
         def options() -> _core.LoaderOptions:
             of_hops = _arguments.fanouts(fanouts, "num_neighbors" if merged else "fanouts", bool(relation_fanouts))
@@ -87,7 +86,7 @@ class _Loader:
                 chooser.check(graph, replace, layer_dependent)
             return _core.LoaderOptions.make(
                 fanouts=of_hops,
-                relation_fanouts=[list(of_hop) for of_hop in relation_fanouts],
+                relation_fanouts=relation_fanouts,
                 split=input_nodes if isinstance(input_nodes, str) else None,
                 nodes=None if isinstance(input_nodes, str) else ids_of(graph, input_nodes, original),
                 batch_size=_arguments.integer(batch_size, "batch_size", 1),
@@ -106,6 +105,10 @@ class _Loader:
                 chooser=chooser,
             )
 
+        relation_fanouts: list[list[int]] = []
+        if graph._types is not None:
+            relation_fanouts, fanouts, self._seeds = graph._types.choices(fanouts, None if input_nodes is ... else input_nodes)
+            input_nodes = graph._types.core_ids(self._seeds)
         input_nodes = said(graph, input_nodes)
         drawn = _drawn_seed(seed, own_nodes)
         self._graph = graph
@@ -288,12 +291,8 @@ class NeighborLoader(_Loader):
         self._choices["subgraph_type"] = self._form
         self._original = original
         self._fanouts = num_neighbors
-        of_relations: list[list[int]] = []
-        if graph._types is not None:
-            if self._form != "directional":
-                raise InputError(f"subgraph_type={self._form!r} is not possible on graphs of several types", 'Take "directional".')
-            of_relations, num_neighbors, self._seeds = graph._types.choices(num_neighbors, None if input_nodes is ... else input_nodes)
-            input_nodes = graph._types.core_ids(self._seeds)
+        if graph._types is not None and self._form != "directional":
+            raise InputError(f"subgraph_type={self._form!r} is not possible on graphs of several types", 'Take "directional".')
         super().__init__(
             graph,
             num_neighbors,
@@ -309,7 +308,6 @@ class NeighborLoader(_Loader):
             features=True,
             deal=deal,
             original=original,
-            relation_fanouts=of_relations,
         )
 
     def __call__(self, index: Any) -> Any:
@@ -413,10 +411,6 @@ class NodeLoader(_Loader):
         check_others("NodeLoader", others)
         require_graph(graph, several_types=True)
         self._features = features
-        of_relations: list[list[int]] = []
-        if graph._types is not None:
-            of_relations, fanouts, self._seeds = graph._types.choices(fanouts, input_nodes)
-            input_nodes = graph._types.core_ids(self._seeds)
         super().__init__(
             graph,
             fanouts,
@@ -434,7 +428,6 @@ class NodeLoader(_Loader):
             deal=deal,
             transposes=transposes,
             original=original,
-            relation_fanouts=of_relations,
         )
 
     def __iter__(self) -> Iterator[Any]:

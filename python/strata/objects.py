@@ -70,7 +70,7 @@ def from_dgl(graph: Any, *, x: Any = None, y: Any = None, edge_weight: Any = Non
         edge_weight: a name in edata; by default "weight" or "w". Or an array.
         options: those of from_tensors().
     """
-    if len(getattr(graph, "canonical_etypes", ())) > 1 and (x, y, edge_weight) == (None, None, None):
+    if len(getattr(graph, "canonical_etypes", ())) > 1 and x is None and y is None and edge_weight is None:
         return from_types(*_types_of_dgl(graph), **options)
     return _load(_of_dgl(graph, x, y, edge_weight), options)
 
@@ -204,7 +204,8 @@ def _of_pyg(data: Any, split: int | None) -> Described:
     data = _only_data_of(data)
     if _is_hetero(data):
         raise InputError(
-            "the HeteroData has several types of nodes or edges", "strata.NeighborLoader takes strata.from_pyg(data); here give one type: data.to_homogeneous().",
+            "the HeteroData has several types of nodes or edges",
+            "strata.NeighborLoader takes strata.from_pyg(data); here give one type: data.to_homogeneous().",
         )
     edge_index = getattr(data, "edge_index", None)
     if edge_index is None:

@@ -16,7 +16,7 @@ from strata.nn._inputs import inputs_of, needs_grad
 from strata.nn._linear import reset_module
 from strata.nn.edges import EdgeLists
 from strata.nn.gat import GATConv
-from strata.nn.relations import RelationLists, SourceLists, relations_of
+from strata.nn.relations import RelationLists, SourceLists, indptr_of, relations_of
 from strata.nn.sage import SAGEConv, sum_of_neighbors
 
 EdgeType = tuple[str, str, str]
@@ -87,7 +87,7 @@ class HeteroConv(torch.nn.Module):
         if isinstance(into[0], SAGEConv) and into[0].root_weight:
             root = torch.stack([layer.lin_r.weight for layer in into]).sum(0)
             out = out + torch.nn.functional.linear(x, root.to(x.dtype))
-        biases = [layer.lin_l.bias if isinstance(layer, SAGEConv) else layer.bias for layer in into]
+        biases = [_bias_of(layer) for layer in into]
         if biases[0] is not None:
             out = out + torch.stack(biases).sum(0).to(out.dtype)
         return out / len(into) if self.aggr == "mean" else out
@@ -124,11 +124,10 @@ class HeteroConv(torch.nn.Module):
             roots = of_each_type(lambda layer: layer.lin_r.weight, first.lin_r.weight).transpose(1, 2)
             mapped = ops.grouped_product(sum_of_neighbors(x, by_type.rows), roots, by_type.ends)
             out = out + sum_of_neighbors(mapped, by_type.of_nodes)
-        bias = first.lin_l.bias if isinstance(first, SAGEConv) else first.bias
+        bias = _bias_of(first)
         chosen = torch.nn.functional.one_hot(of_nodes, len(types.node_types)).to(out.dtype)
         if bias is not None:
-            biases = of_each_type(lambda layer: layer.lin_l.bias if isinstance(layer, SAGEConv) else layer.bias, bias)
-            out = out + chosen @ biases
+            out = out + chosen @ of_each_type(_bias_of, bias)
         if self.aggr == "mean":
             out = out / (chosen @ torch.tensor([float(max(1, len(of_type))) for of_type in into], device=x.device).to(out.dtype)).unsqueeze(1)
         return out
@@ -152,6 +151,10 @@ class HeteroConv(torch.nn.Module):
 def _name_of(kind: EdgeType) -> str:
     """PyG's name of a relation's layer."""
     return "<" + "___".join(kind).replace(".", "#") + ">"
+
+
+def _bias_of(layer: Any) -> Any:
+    return layer.lin_l.bias if isinstance(layer, SAGEConv) else layer.bias
 
 
 def _merge(x_dict: Mapping[str, Tensor], edge_index_dict: Mapping[EdgeType, Tensor], active: list[EdgeType]) -> _Merged:
@@ -234,7 +237,7 @@ def _gat(layers: list[GATConv], merged: _Merged) -> Tensor:
 
 def _destinations(relations: RelationLists) -> EdgeLists:
     """From the nodes to the rows, each of which has its destination as its only neighbor; empty rows have none."""
-    has_edges = (relations.rows.indptr.diff() > 0).long()
-    indptr = torch.zeros(len(has_edges) + 1, dtype=torch.int64, device=has_edges.device)
-    torch.cumsum(has_edges, 0, out=indptr[1:])
-    return EdgeLists(relations.rows.num_src, relations.rows.num_dst, indptr, relations.destinations[has_edges.bool()].int())
+    has_edges = relations.rows.indptr.diff() > 0
+    return EdgeLists(
+        relations.rows.num_src, relations.rows.num_dst, indptr_of(has_edges.long()), relations.destinations[has_edges].int()
+    )

@@ -14,6 +14,11 @@ from strata.nn.edges import EdgeLists
 _ALIGNED = 8  # rows of a relation begin at a multiple of it, which grouped products of bfloat16 need
 
 
+def indptr_of(counts: Tensor) -> Tensor:
+    """int64 [n + 1]: the sum of the counts before each, and of all."""
+    return torch.nn.functional.pad(counts.cumsum(0), (1, 0))
+
+
 class _Placed:
     """Where things that are sorted by relation lie, so that those of each begin at a multiple of _ALIGNED."""
 
@@ -60,10 +65,8 @@ class RelationLists:
         if len(relations) and not 0 <= int(types.min()) <= int(relations[-1]) < num_relations:
             raise InputError(f"edge_type has relations outside of 0 to {num_relations - 1}", "Number the relations from 0.")
         placed = _Placed(relations, num_relations)
-        indptr = torch.zeros(placed.size + 1, dtype=torch.int64, device=device)
-        torch.cumsum(placed.put(counts), 0, out=indptr[1:])
         self.num_relations = num_relations
-        self.rows = EdgeLists(lists.num_src, placed.size, indptr, lists.indices[order])
+        self.rows = EdgeLists(lists.num_src, placed.size, indptr_of(placed.put(counts)), lists.indices[order])
         by_node, of_node = torch.sort(nodes, stable=True)
         firsts = torch.searchsorted(by_node, torch.arange(lists.num_dst + 1, device=device))
         self.of_nodes = EdgeLists(placed.size, lists.num_dst, firsts, placed.places[of_node].int())
@@ -81,15 +84,14 @@ class SourceLists:
     """
 
     def __init__(self, relations: RelationLists) -> None:
-        rows, device = relations.rows, relations.ends.device
+        rows = relations.rows
         num_src = max(1, rows.num_src)
         of_edges = torch.repeat_interleave(relations.relations, rows.indptr.diff(), output_size=rows.num_edges)
         found, pair_of_edge = torch.unique(of_edges * num_src + rows.indices, return_inverse=True)
         of_pairs = found // num_src
         placed = _Placed(of_pairs, relations.num_relations)
-        indptr = torch.zeros(placed.size + 1, dtype=torch.int64, device=device)
-        torch.cumsum(placed.put(torch.ones_like(found)), 0, out=indptr[1:])
-        self.sources = EdgeLists(rows.num_src, placed.size, indptr, (found % num_src).int())
+        of_sources = indptr_of(placed.put(torch.ones_like(found)))
+        self.sources = EdgeLists(rows.num_src, placed.size, of_sources, (found % num_src).int())
         self.of_rows = EdgeLists(placed.size, rows.num_dst, rows.indptr, placed.places[pair_of_edge].int())
         self.ends = placed.ends.int()
 

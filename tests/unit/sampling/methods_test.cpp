@@ -28,6 +28,20 @@ class EveryMethod : public testing::TestWithParam<MethodCase> {
     return test::plain_blocks(make_sampler(owner.view(), options, {}, 1, pool)->sample(seeds, key, 0, {}),
                               {});
   }
+
+  /// Samples batches of the graph's 3,000 nodes, one without seeds, into two buffers.
+  static void expect_reference_batches(const PlainGraph& graph, const SamplerOptions& options, bool wide,
+                                       std::uint64_t seed) {
+    const ViewOwner owner(graph, {.wide = wide});
+    ThreadPool pool(wide ? 1 : 3);
+    const auto sampler = make_sampler(owner.view(), options, {}, 2, pool);
+    for (std::uint32_t step = 0; step < 4; ++step) {
+      const BatchKey key{.seed = seed, .epoch = 3, .step = step};
+      const auto seeds = test::random_nodes(step == 1 ? 0 : 20 + 680 * (step % 2), 0, 3000, step);
+      const MiniBatch batch = sampler->sample(seeds, key, static_cast<int>(step % 2), {});
+      test::expect_equal(test::plain_blocks(batch, {}), test::reference_blocks(graph, seeds, options, key));
+    }
+  }
 };
 INSTANTIATE_TEST_SUITE_P(Methods, EveryMethod, testing::ValuesIn(test::all_methods()),
                          testing::PrintToStringParamName());
@@ -40,16 +54,7 @@ TEST_P(EveryMethod, EqualsTheReferenceOnRandomGraphs) {
       PlainGraph graph =
           test::renumbered(test::random_graph({.num_nodes = 3000, .hub_degree = 4000, .seed = seed}), seed);
       graph.relation = static_cast<std::uint16_t>(seed % 3);
-      const ViewOwner owner(graph, {.wide = wide});
-      ThreadPool pool(wide ? 1 : 3);
-      const SamplerOptions options = GetParam().options(fanouts, 700);
-      const auto sampler = make_sampler(owner.view(), options, {}, 2, pool);
-      for (std::uint32_t step = 0; step < 4; ++step) {
-        const BatchKey key{.seed = seed, .epoch = 3, .step = step};
-        const auto seeds = test::random_nodes(step == 1 ? 0 : 20 + 680 * (step % 2), 0, 3000, step);
-        const MiniBatch batch = sampler->sample(seeds, key, static_cast<int>(step % 2), {});
-        test::expect_equal(test::plain_blocks(batch, {}), test::reference_blocks(graph, seeds, options, key));
-      }
+      expect_reference_batches(graph, GetParam().options(fanouts, 700), wide, seed);
     }
   }
 }
@@ -61,20 +66,12 @@ TEST_P(EveryMethod, ChoosesForEachRelation) {
       SCOPED_TRACE("seed " + std::to_string(++seed));
       const PlainGraph plain = test::random_graph({.num_nodes = 3000, .hub_degree = 4000, .seed = seed});
       const PlainGraph graph = test::renumbered(test::typed(plain, relations, seed), seed);
-      const ViewOwner owner(graph, {.wide = wide});
-      ThreadPool pool(wide ? 1 : 3);
       SamplerOptions options = GetParam().options({5, -1, 3}, 700);
       const auto each = at(relations);
       options.relation_fanouts = {std::vector(each, 5), std::vector(each, 2), std::vector(each, 3)};
       options.relation_fanouts[1].back() = -1;
       options.relation_fanouts[2].front() = relations > 1 ? 0 : 3;
-      const auto sampler = make_sampler(owner.view(), options, {}, 2, pool);
-      for (std::uint32_t step = 0; step < 4; ++step) {
-        const BatchKey key{.seed = seed, .epoch = 3, .step = step};
-        const auto seeds = test::random_nodes(step == 1 ? 0 : 20 + 680 * (step % 2), 0, 3000, step);
-        const MiniBatch batch = sampler->sample(seeds, key, static_cast<int>(step % 2), {});
-        test::expect_equal(test::plain_blocks(batch, {}), test::reference_blocks(graph, seeds, options, key));
-      }
+      expect_reference_batches(graph, options, wide, seed);
     }
   }
 }

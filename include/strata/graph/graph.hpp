@@ -31,6 +31,12 @@ struct GraphTypes {
   std::vector<EdgeType> edges = {{}};
   std::vector<NodeId> node_offsets = {};  ///< [types + 1], or empty: one type
   std::vector<EdgeId> edge_offsets = {};  ///< [relations + 1], or empty: one relation
+  /// [types] columns of the features of each type, 0: none. Narrower rows than the table's end with zeros.
+  /// Empty: all types have all columns.
+  std::vector<Count> feature_cols = {};
+
+  bool several() const { return nodes.size() > 1 || edges.size() > 1; }
+  bool operator==(const GraphTypes&) const = default;
 };
 
 /// Where the neighbors over each relation lie. The list of a node consists of sublists, one for each relation

@@ -89,6 +89,10 @@ inline constexpr const char* kSetAsideSuffix = "-old";
 /// The folder of parts that a build set aside and then could not replace because it was killed; empty: none.
 std::filesystem::path find_set_aside(const std::filesystem::path& directory);
 
+/// The types of a graph as text, for other ranks, and back.
+std::string format_types(const GraphTypes& types);
+GraphTypes parse_types(const std::string& text);
+
 /// The text of manifest.json: canonical JSON, whose last field is the XXH3 of all the others.
 std::string format_manifest(const PartitionRecord& record);
 

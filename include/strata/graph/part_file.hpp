@@ -48,14 +48,13 @@ enum class Split : std::uint8_t { train, valid, test };
 
 /// The manifest of a partition directory: what every rank must know before it opens a part.
 struct Manifest {
-  static constexpr int kVersion = 1;
+  /// The newest that this library reads. Graphs of one type are written as version 1, which older programs read.
+  static constexpr int kVersion = 2;
   std::string name;
   std::string build_id;  ///< the same in every part of one build
   PartitionBook book;
   Count num_edges = 0;
-  /// Names of types by number. Manifests of this version do not have them, and have one type of each.
-  std::vector<std::string> node_types = {"node"};
-  std::vector<EdgeType> edge_types = {{}};
+  GraphTypes types = {};
   bool undirected = false;
   bool has_edge_weights = false;
   Count feature_cols = 0;  ///< 0: none
@@ -72,9 +71,9 @@ struct Manifest {
   /// Whether all that is read of the parts can be checked against hashes of blocks. Older builds have none.
   bool has_block_hashes() const;
   Count feature_row_bytes() const;
-  std::string nodes_path(std::size_t type = 0) const;      ///< in a part file: "/nodes/node/"
-  std::string edges_path(std::size_t relation = 0) const;  ///< "/edges/node__to__node/"
-  std::string_view feature_type() const;                   ///< "f32", "f16", "bf16", "i8", "i4" or "vq"
+  std::string nodes_path() const;         ///< in a part file: "/nodes/node/", or "/nodes/" of several types
+  std::string edges_path() const;         ///< "/edges/node__to__node/", or "/edges/" of several relations
+  std::string_view feature_type() const;  ///< "f32", "f16", "bf16", "i8", "i4" or "vq"
   /// i32 words of a node's label: 1, or those of a set of classes (label_sets.hpp).
   Count label_words() const { return multi_label ? label_set_words(num_classes) : 1; }
 };

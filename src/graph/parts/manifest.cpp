@@ -65,6 +65,18 @@ Json to_json(const BuildRecord& build) {
             {"reverse_added", c.reverse_added}}}};
 }
 
+Json to_json(const GraphTypes& types) {
+  Json relations = Json::array();
+  for (const EdgeType& edges : types.edges)
+    relations.push_back({{"source", edges.source}, {"name", edges.name}, {"destination", edges.destination}});
+  Json json{{"nodes", types.nodes},
+            {"node_offsets", types.node_offsets},
+            {"relations", relations},
+            {"edge_offsets", types.edge_offsets}};
+  if (!types.feature_cols.empty()) json["feature_cols"] = types.feature_cols;
+  return json;
+}
+
 /// Typed access that names file and field. A view of the JSON.
 class Fields {
  public:
@@ -243,11 +255,49 @@ Manifest manifest_from(const Fields& f) {
                     .num_valid = splits.count("valid"),
                     .num_test = splits.count("test"),
                     .num_clusters = f.has("clusters") ? f.count("clusters") : 0};
+  if (f.has("types")) {
+    manifest.types = types_from(f.object("types"));
+    const auto& offsets = manifest.types.node_offsets;
+    if (!offsets.empty() && offsets.back() != manifest.book.num_nodes())
+      f.refuse("types", fmt::format("has {} nodes, the parts {}", offsets.back(), manifest.book.num_nodes()));
+  }
   const Count parts = std::max(1, manifest.book.num_parts());
   if (f.has("clusters") && (manifest.num_clusters < 2 || manifest.num_clusters > kMostClusters / parts))
     f.refuse("clusters", fmt::format("is {} for {} parts, wanted 2 to {}", manifest.num_clusters, parts,
                                      kMostClusters / parts));
   return manifest;
+}
+
+void check_offsets(const Fields& f, const char* name, const std::vector<Count>& offsets, std::size_t names) {
+  if (offsets.empty() && names == 1) return;
+  if (offsets.size() != names + 1 || offsets.front() != 0 || !std::ranges::is_sorted(offsets))
+    f.refuse(name, fmt::format("does not divide ids into {} ranges", names));
+}
+
+GraphTypes types_from(const Fields& f) {
+  GraphTypes types{.nodes = f.get<std::vector<std::string>>("nodes"),
+                   .edges = f.list<EdgeType>("relations",
+                                             [](const Fields& relation) {
+                                               return EdgeType{
+                                                   .source = relation.get<std::string>("source"),
+                                                   .name = relation.get<std::string>("name"),
+                                                   .destination = relation.get<std::string>("destination")};
+                                             }),
+                   .node_offsets = f.counts("node_offsets"),
+                   .edge_offsets = f.counts("edge_offsets")};
+  if (f.has("feature_cols")) types.feature_cols = f.counts("feature_cols");
+  check_offsets(f, "node_offsets", types.node_offsets, types.nodes.size());
+  check_offsets(f, "edge_offsets", types.edge_offsets, types.edges.size());
+  for (const EdgeType& edges : types.edges)
+    if (std::ranges::count(types.nodes, edges.source) != 1 ||
+        std::ranges::count(types.nodes, edges.destination) != 1)
+      f.refuse("relations",
+               fmt::format("has the relation ({}, {}, {}) between types of which each name must "
+                           "be that of one type",
+                           printable(edges.source), printable(edges.name), printable(edges.destination)));
+  if (!types.feature_cols.empty() && types.feature_cols.size() != types.nodes.size())
+    f.refuse("feature_cols", "has not one number per type");
+  return types;
 }
 
 /// Checks first that the file is a manifest of Strata and that this program can read its version.
@@ -258,9 +308,9 @@ void check_header(const Json& json, const std::filesystem::path& source) {
                      "Name a directory that strata-partition build wrote.");
   }
   const Fields fields{json, source};
-  if (const Count version = fields.count("version"); version != Manifest::kVersion) {
-    throw InputError(fmt::format("{}: version {}, this program reads version {}", source.string(), version,
-                                 Manifest::kVersion),
+  if (const Count version = fields.count("version"); version < 1 || version > Manifest::kVersion) {
+    throw InputError(fmt::format("{}: version {}, this program reads versions up to {}", source.string(),
+                                 version, Manifest::kVersion),
                      "Use the program that wrote it or a newer one, or build the partition again.");
   }
 }
@@ -306,11 +356,22 @@ void check_parts(const PartitionRecord& record, const std::filesystem::path& sou
 
 }  // namespace
 
-std::string Manifest::nodes_path(std::size_t type) const { return "/nodes/" + node_types[type] + "/"; }
+std::string Manifest::nodes_path() const {
+  return types.several() ? "/nodes/" : "/nodes/" + types.nodes.front() + "/";
+}
 
-std::string Manifest::edges_path(std::size_t relation) const {
-  const EdgeType& edges = edge_types[relation];
+std::string Manifest::edges_path() const {
+  if (types.several()) return "/edges/";
+  const EdgeType& edges = types.edges.front();
   return "/edges/" + edges.source + "__" + edges.name + "__" + edges.destination + "/";
+}
+
+std::string format_types(const GraphTypes& types) { return canonical(to_json(types)); }
+
+GraphTypes parse_types(const std::string& text) {
+  const std::filesystem::path source = "types";
+  const Json json = Json::parse(text);
+  return types_from(Fields(json, source));
 }
 
 Count Manifest::feature_row_bytes() const {
@@ -331,7 +392,7 @@ double ConstraintRecord::balance() const {
 std::string format_manifest(const PartitionRecord& record) {
   const Manifest& m = record.manifest;
   Json json{{"format", kManifestFormat},
-            {"version", Manifest::kVersion},
+            {"version", m.types.several() ? 2 : 1},
             {"name", m.name},
             {"build_id", m.build_id},
             {"num_nodes", m.book.num_nodes()},
@@ -343,6 +404,7 @@ std::string format_manifest(const PartitionRecord& record) {
             {"labels", {{"present", m.has_labels}, {"classes", m.num_classes}}},
             {"splits", {{"train", m.num_train}, {"valid", m.num_valid}, {"test", m.num_test}}},
             {"build", to_json(record.build)}};
+  if (m.types.several()) json["types"] = to_json(m.types);
   if (!record.graph_digest.empty()) json["graph_digest"] = record.graph_digest;
   if (m.feature_code.codebooks) json["features"]["codebooks"] = hex_of(*m.feature_code.codebooks);
   if (m.has_edge_weights) json["edge_weights"] = true;

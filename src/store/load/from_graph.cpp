@@ -15,6 +15,7 @@
 #include "load/loop_degrees.hpp"
 #include "load/train_edges.hpp"
 #include "strata/comm/machine.hpp"
+#include "strata/graph/manifest_file.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/text.hpp"
 
@@ -48,7 +49,7 @@ void consume(std::vector<From>& source, To* out) {
 /// The numbers of a graph that all ranks need.
 struct Header {
   Count num_nodes = 0, num_edges = 0, feature_cols = 0, num_classes = 0;
-  Count num_train = 0, num_valid = 0, num_test = 0, name_bytes = 0;
+  Count num_train = 0, num_valid = 0, num_test = 0, name_bytes = 0, types_bytes = 0;
   Count sublists = 0, most_sublists = 0, num_relations = 1;
   DType feature_dtype = DType::f32;
   bool undirected = false, has_labels = false, multi_label = false, has_edge_ids = false,
@@ -71,6 +72,7 @@ Header header_of(const graph::Graph& graph) {
           .num_valid = std::ssize(graph.splits.valid),
           .num_test = std::ssize(graph.splits.test),
           .name_bytes = std::ssize(graph.name),
+          .types_bytes = std::ssize(graph::format_types(graph.types)),
           .sublists = graph.structure.sublists.size(),
           .most_sublists = most_of_a_node(graph.structure.sublists),
           .num_relations = std::ssize(graph.types.edges),
@@ -82,11 +84,12 @@ Header header_of(const graph::Graph& graph) {
           .has_edge_weights = !graph.structure.weights.empty()};
 }
 
-graph::Manifest manifest_of(const Header& header, const std::string& name) {
+graph::Manifest manifest_of(const Header& header, const std::string& name, const std::string& types) {
   return {.name = name,
           .build_id = {},
           .book = graph::PartitionBook({0, header.num_nodes}),
           .num_edges = header.num_edges,
+          .types = graph::parse_types(types),
           .undirected = header.undirected,
           .has_edge_weights = header.has_edge_weights,
           .feature_cols = header.feature_cols,
@@ -122,12 +125,14 @@ Header share_header(const graph::Graph* graph, const comm::Communicator& communi
   return header;
 }
 
-/// The same of the name.
+/// The same of the name and the types.
 graph::Manifest share_manifest(const graph::Graph* graph, const Header& header,
                                const comm::Communicator& communicator) {
   std::string name = graph ? graph->name : std::string(at(header.name_bytes), ' ');
   communicator.broadcast(name.data(), header.name_bytes, 0);
-  return manifest_of(header, name);
+  std::string types = graph ? graph::format_types(graph->types) : std::string(at(header.types_bytes), ' ');
+  communicator.broadcast(types.data(), header.types_bytes, 0);
+  return manifest_of(header, name, types);
 }
 
 void move_in(graph::Sublists& sublists, const GraphRegions& regions) {

@@ -104,8 +104,8 @@ TEST_F(PartFile, IsOfAGraphWithADigestOrOfABuild) {
 TEST_F(PartFile, HasThePathsOfItsTypes) {
   const fs::path other = directory_ / "types";
   fs::create_directory(other);
-  record_.manifest.node_types = {"paper"};
-  record_.manifest.edge_types = {{.source = "paper", .name = "cites", .destination = "paper"}};
+  record_.manifest.types = {.nodes = {"paper"},
+                            .edges = {{.source = "paper", .name = "cites", .destination = "paper"}}};
   const PartRecord part = write_part(other, record_.manifest, data_, features_);
   for (const DatasetRecord& dataset : part.datasets)
     EXPECT_TRUE(dataset.name.starts_with("/nodes/paper/") ||

@@ -237,37 +237,6 @@ RowCode feature_code_from(const Fields& f) {
   return code;
 }
 
-Manifest manifest_from(const Fields& f) {
-  const Fields features = f.object("features"), labels = f.object("labels"), splits = f.object("splits");
-  Manifest manifest{.name = printable(f.get<std::string>("name")),
-                    .build_id = printable(f.get<std::string>("build_id")),
-                    .book = PartitionBook{f.counts("offsets")},
-                    .num_edges = f.count("num_edges"),
-                    .undirected = f.get<bool>("undirected"),
-                    .has_edge_weights = f.has("edge_weights") && f.get<bool>("edge_weights"),
-                    .feature_cols = features.count("cols"),
-                    .feature_dtype = feature_dtype_from(features),
-                    .feature_code = feature_code_from(features),
-                    .num_classes = labels.count("classes"),
-                    .has_labels = labels.get<bool>("present"),
-                    .multi_label = labels.has("multi") && labels.get<bool>("multi"),
-                    .num_train = splits.count("train"),
-                    .num_valid = splits.count("valid"),
-                    .num_test = splits.count("test"),
-                    .num_clusters = f.has("clusters") ? f.count("clusters") : 0};
-  if (f.has("types")) {
-    manifest.types = types_from(f.object("types"));
-    const auto& offsets = manifest.types.node_offsets;
-    if (!offsets.empty() && offsets.back() != manifest.book.num_nodes())
-      f.refuse("types", fmt::format("has {} nodes, the parts {}", offsets.back(), manifest.book.num_nodes()));
-  }
-  const Count parts = std::max(1, manifest.book.num_parts());
-  if (f.has("clusters") && (manifest.num_clusters < 2 || manifest.num_clusters > kMostClusters / parts))
-    f.refuse("clusters", fmt::format("is {} for {} parts, wanted 2 to {}", manifest.num_clusters, parts,
-                                     kMostClusters / parts));
-  return manifest;
-}
-
 void check_offsets(const Fields& f, const char* name, const std::vector<Count>& offsets, std::size_t names) {
   if (offsets.empty() && names == 1) return;
   if (offsets.size() != names + 1 || offsets.front() != 0 || !std::ranges::is_sorted(offsets))
@@ -298,6 +267,37 @@ GraphTypes types_from(const Fields& f) {
   if (!types.feature_cols.empty() && types.feature_cols.size() != types.nodes.size())
     f.refuse("feature_cols", "has not one number per type");
   return types;
+}
+
+Manifest manifest_from(const Fields& f) {
+  const Fields features = f.object("features"), labels = f.object("labels"), splits = f.object("splits");
+  Manifest manifest{.name = printable(f.get<std::string>("name")),
+                    .build_id = printable(f.get<std::string>("build_id")),
+                    .book = PartitionBook{f.counts("offsets")},
+                    .num_edges = f.count("num_edges"),
+                    .undirected = f.get<bool>("undirected"),
+                    .has_edge_weights = f.has("edge_weights") && f.get<bool>("edge_weights"),
+                    .feature_cols = features.count("cols"),
+                    .feature_dtype = feature_dtype_from(features),
+                    .feature_code = feature_code_from(features),
+                    .num_classes = labels.count("classes"),
+                    .has_labels = labels.get<bool>("present"),
+                    .multi_label = labels.has("multi") && labels.get<bool>("multi"),
+                    .num_train = splits.count("train"),
+                    .num_valid = splits.count("valid"),
+                    .num_test = splits.count("test"),
+                    .num_clusters = f.has("clusters") ? f.count("clusters") : 0};
+  if (f.has("types")) {
+    manifest.types = types_from(f.object("types"));
+    const auto& offsets = manifest.types.node_offsets;
+    if (!offsets.empty() && offsets.back() != manifest.book.num_nodes())
+      f.refuse("types", fmt::format("has {} nodes, the parts {}", offsets.back(), manifest.book.num_nodes()));
+  }
+  const Count parts = std::max(1, manifest.book.num_parts());
+  if (f.has("clusters") && (manifest.num_clusters < 2 || manifest.num_clusters > kMostClusters / parts))
+    f.refuse("clusters", fmt::format("is {} for {} parts, wanted 2 to {}", manifest.num_clusters, parts,
+                                     kMostClusters / parts));
+  return manifest;
 }
 
 /// Checks first that the file is a manifest of Strata and that this program can read its version.

@@ -28,6 +28,14 @@ def to_numpy(array: Any) -> Any:
     return numpy.from_dlpack(array)
 
 
+def on_device(values: Any, device: torch.device) -> torch.Tensor:
+    """A tensor of numbers of the host; a GPU copies them when its stream comes to it, for which the host does not wait."""
+    import torch
+
+    made = torch.tensor(values)
+    return made.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else made
+
+
 def current_stream() -> int:
     """torch's current stream on this process's device, as a number; 0 on the CPU."""
     device = process().device

@@ -28,10 +28,25 @@ from strata.nn.gat import GATConv
 from strata.nn.gcn import GCNConv
 from strata.nn.gin import GINConv
 from strata.nn.hetero import HeteroConv
+from strata.nn.hgt import HGTConv
+from strata.nn.rgat import RGATConv
 from strata.nn.rgcn import RGCNConv
 from strata.nn.sage import SAGEConv
+from strata.nn.typed_linear import HeteroDictLinear, HeteroLinear
 
-__all__ = ["EdgeLists", "GATConv", "GCNConv", "GINConv", "HeteroConv", "RGCNConv", "SAGEConv"]
+__all__ = [
+    "EdgeLists",
+    "GATConv",
+    "GCNConv",
+    "GINConv",
+    "HGTConv",
+    "HeteroConv",
+    "HeteroDictLinear",
+    "HeteroLinear",
+    "RGATConv",
+    "RGCNConv",
+    "SAGEConv",
+]
 
 if not TYPE_CHECKING:
     _PYG = "torch_geometric.nn has it, and takes batch.edge_index, or block.edge_index with size=block.size"

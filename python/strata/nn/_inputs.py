@@ -103,14 +103,27 @@ def _checked_rows(layer: str, name: str, rows: Any, columns: int | None) -> Tens
         if isinstance(rows, (Block, EdgeLists)):
             remedy = "Swap the arguments: layer(x, block). Layers of strata.dgl.nn take DGL's order, layer(block, x)."
         raise InputError(f"{layer}: {name} is {kind}", remedy)
-    if rows.dtype == torch.float16 and torch.is_autocast_enabled(rows.device.type):
-        rows = rows.float()
+    rows = without_half(rows)
     if rows.dtype not in _DTYPES:
         raise InputError(f"{layer}: {name} is {rows.dtype}", "Convert it to float32 or bfloat16.")
     if columns is not None and rows.shape[1] != columns:
-        raise InputError(f"{layer}: {name} has {rows.shape[1]} columns, the layer takes {columns}", "Make the layer for as many: in_channels.")
+        raise InputError(
+            f"{layer}: {name} has {rows.shape[1]} columns, the layer takes {columns}",
+            "Make the layer for as many: in_channels.",
+        )
     checked: Tensor = rows
     return checked
+
+
+def without_half(rows: Tensor) -> Tensor:
+    """Under autocast layers are given what the ones before them made, which kernels take as float32 if it is float16."""
+    return rows.float() if rows.dtype == torch.float16 and torch.is_autocast_enabled(rows.device.type) else rows
+
+
+def as_product(rows: Tensor) -> Tensor:
+    """In the type that products have under autocast, if that is on."""
+    kind = rows.device.type
+    return rows.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else rows
 
 
 def needs_grad(*tensors: Tensor | None) -> bool:

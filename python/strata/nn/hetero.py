@@ -9,17 +9,16 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from strata._arrays import on_device
 from strata.errors import InputError
 from strata.nn import ops
 from strata.batches import Block
-from strata.nn._inputs import inputs_of, needs_grad
+from strata.nn._inputs import as_product, inputs_of, needs_grad, without_half
 from strata.nn._linear import reset_module
-from strata.nn.edges import EdgeLists
 from strata.nn.gat import GATConv
-from strata.nn.relations import RelationLists, SourceLists, indptr_of, relations_of
+from strata.nn.relations import EdgeType, RelationLists, SourceLists, merged_edges, most_relations, relations_of
 from strata.nn.sage import SAGEConv, sum_of_neighbors
-
-EdgeType = tuple[str, str, str]
+from strata.nn.typed_linear import map_by_type, nodes_by_type, of_types
 
 
 class _Merged(NamedTuple):
@@ -28,6 +27,7 @@ class _Merged(NamedTuple):
     x: Tensor
     kinds: list[str]
     relations: RelationLists
+    edge_types: list[EdgeType]
 
 
 class HeteroConv(torch.nn.Module):
@@ -90,7 +90,7 @@ class HeteroConv(torch.nn.Module):
         biases = [_bias_of(layer) for layer in into]
         if biases[0] is not None:
             out = out + torch.stack(biases).sum(0).to(out.dtype)
-        return out / len(into) if self.aggr == "mean" else out
+        return as_product(out / len(into) if self.aggr == "mean" else out)
 
     def _of_block(self, x: Tensor, block: Block) -> Tensor:
         if block.types is None or self._compute is None:
@@ -98,11 +98,14 @@ class HeteroConv(torch.nn.Module):
             raise InputError(f"HeteroConv: {what}", "Give x_dict and edge_index_dict, as NeighborLoader's batches have them.")
         missing = [kind for kind in block.types.edge_types if kind not in self.edge_types]
         if missing:
-            raise InputError(f"HeteroConv has no layer for the relation {missing[0]}", "Give one for each relation of the graph.")
+            raise InputError(
+                f"HeteroConv has no layer for the relation {missing[0]}", "Give one for each relation of the graph."
+            )
         lists = inputs_of("HeteroConv", x, block).lists
         edge_types = block.types.edge_types
         layers: list[Any] = [self.convs[_name_of(kind)] for kind in edge_types]
-        out = self._compute(layers, _Merged(x, [], relations_of(lists, block.types.of_edges, len(edge_types))))
+        relations = relations_of(lists, block.types.of_edges, len(edge_types), most_relations(edge_types, 2))
+        out = self._compute(layers, _Merged(x, [], relations, edge_types))
         return self._finish_block(out, x, block, layers)
 
     def _finish_block(self, out: Tensor, x: Tensor, block: Block, layers: list[Any]) -> Tensor:
@@ -113,24 +116,23 @@ class HeteroConv(torch.nn.Module):
         into = [[layer for kind, layer in zip(types.edge_types, layers) if kind[2] == name] for name in types.node_types]
 
         def of_each_type(value: Callable[[Any], Tensor], like: Tensor) -> Tensor:
-            sums = [torch.stack([value(layer) for layer in of_type]).sum(0) if of_type else torch.zeros_like(like) for of_type in into]
+            sums = [
+                torch.stack([value(layer) for layer in of_type]).sum(0) if of_type else torch.zeros_like(like)
+                for of_type in into
+            ]
             return torch.stack(sums).to(out.dtype)
 
         first = layers[0]
         if isinstance(first, SAGEConv) and first.root_weight:
-            places = torch.arange(block.num_dst + 1, device=x.device)
-            own = EdgeLists(block.num_src, block.num_dst, places, places[:-1].int())
-            by_type = RelationLists(own, of_nodes, len(types.node_types))
             roots = of_each_type(lambda layer: layer.lin_r.weight, first.lin_r.weight).transpose(1, 2)
-            mapped = ops.grouped_product(sum_of_neighbors(x, by_type.rows), roots, by_type.ends)
-            out = out + sum_of_neighbors(mapped, by_type.of_nodes)
+            out = out + map_by_type(x, nodes_by_type(block, block.num_dst), roots)
         bias = _bias_of(first)
-        chosen = torch.nn.functional.one_hot(of_nodes, len(types.node_types)).to(out.dtype)
         if bias is not None:
-            out = out + chosen @ of_each_type(_bias_of, bias)
+            out = out + of_types(of_nodes, of_each_type(_bias_of, bias))
         if self.aggr == "mean":
-            out = out / (chosen @ torch.tensor([float(max(1, len(of_type))) for of_type in into], device=x.device).to(out.dtype)).unsqueeze(1)
-        return out
+            counts = on_device([[float(max(1, len(of_type)))] for of_type in into], x.device)
+            out = out / of_types(of_nodes, counts.to(out.dtype))
+        return as_product(out)
 
     def _one_by_one(
         self, x_dict: Mapping[str, Tensor], edge_index_dict: Mapping[EdgeType, Tensor], active: list[EdgeType]
@@ -159,19 +161,10 @@ def _bias_of(layer: Any) -> Any:
 
 def _merge(x_dict: Mapping[str, Tensor], edge_index_dict: Mapping[EdgeType, Tensor], active: list[EdgeType]) -> _Merged:
     kinds = list(dict.fromkeys(kind for edge in active for kind in (edge[0], edge[2])))
-    offsets, size = {}, 0
-    for kind in kinds:
-        offsets[kind] = size
-        size += len(x_dict[kind])
-    x = torch.cat([x_dict[kind] for kind in kinds]) if len(kinds) > 1 else x_dict[kinds[0]]
-    device = x.device
-    counts = torch.tensor([edge_index_dict[edge].shape[1] for edge in active], device=device)
-    firsts = torch.tensor([[offsets[edge[0]] for edge in active], [offsets[edge[2]] for edge in active]], device=device)
-    edge_index = torch.cat([edge_index_dict[edge] for edge in active], dim=1)
-    types = torch.repeat_interleave(torch.arange(len(active), device=device), counts, output_size=edge_index.shape[1])
+    x = without_half(torch.cat([x_dict[kind] for kind in kinds]) if len(kinds) > 1 else x_dict[kinds[0]])
+    lists, types = merged_edges({kind: len(x_dict[kind]) for kind in kinds}, edge_index_dict, active, active, x.device)
     with torch.no_grad():
-        lists = EdgeLists.of_edge_index(edge_index + firsts[:, types], size, size)
-        return _Merged(x, kinds, RelationLists(lists, types, len(active)))
+        return _Merged(x, kinds, RelationLists(lists, types, len(active), most_relations(active, 2)), active)
 
 
 def _computing(layers: list[torch.nn.Module]) -> Callable[[list[Any], _Merged], Tensor] | None:
@@ -213,12 +206,12 @@ def _gat(layers: list[GATConv], merged: _Merged) -> Tensor:
     <W x, a> = <x, W^T a>.
     """
     relations, first = merged.relations, layers[0]
-    pairs = SourceLists(relations)
+    pairs = SourceLists(relations, most_relations(merged.edge_types, 0))
     heads = (len(layers), first.heads, first.out_channels)
     weights = torch.stack([layer.lin.weight for layer in layers if layer.lin is not None])
     by_head = weights.view(*heads, -1)
     x_src = sum_of_neighbors(merged.x, pairs.sources)
-    x_dst = sum_of_neighbors(merged.x, _destinations(relations))
+    x_dst = sum_of_neighbors(merged.x, relations.by_destination.lists_of_rows(relations.rows.num_src))
 
     def scores(x: Tensor, attention: list[Tensor], ends: Tensor) -> Tensor:
         of_columns = torch.einsum("rhci,rhc->rih", by_head, torch.cat(attention))
@@ -230,14 +223,18 @@ def _gat(layers: list[GATConv], merged: _Merged) -> Tensor:
     lists = pairs.of_rows
     back = lists.out_lists() if needs_grad(rows, src_scores, dst_scores) else (None, None)
     attended: Tensor = ops.attend_over_edges(
-        rows, None, None, src_scores, dst_scores, lists.indptr, lists.indices, *back, first.negative_slope, False, 0.0, None, None
+        rows,
+        None,
+        None,
+        src_scores,
+        dst_scores,
+        lists.indptr,
+        lists.indices,
+        *back,
+        first.negative_slope,
+        False,
+        0.0,
+        None,
+        None,
     )[0]
     return sum_of_neighbors(attended.to(merged.x.dtype), relations.of_nodes)
-
-
-def _destinations(relations: RelationLists) -> EdgeLists:
-    """From the nodes to the rows, each of which has its destination as its only neighbor; empty rows have none."""
-    has_edges = relations.rows.indptr.diff() > 0
-    return EdgeLists(
-        relations.rows.num_src, relations.rows.num_dst, indptr_of(has_edges.long()), relations.destinations[has_edges].int()
-    )

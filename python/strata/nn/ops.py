@@ -49,9 +49,12 @@ def joined_layer() -> Callable[..., Tensor] | None:
 def grouped_product(rows: Tensor, weights: Tensor, ends: Tensor) -> Tensor:
     """rows[i] @ weights[g] of the rows [ends[g - 1], ends[g]) of each group, [M, out]; see nn/grouped_product.hpp.
 
-    rows [M, in] and weights [G, in, out], float32 or bfloat16; ends int32 [G]. Differentiable in both. In another torch than
-    Strata's it is a product per group, for which the host waits for a GPU.
+    rows [M, in] and weights [G, in, out], float32 or bfloat16; ends int32 [G]. Differentiable in both. Under autocast to bfloat16
+    both are converted to it. In another torch than Strata's it is a product per group, for which the host waits for a GPU.
     """
+    kind = rows.device.type
+    if torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind) == torch.bfloat16:
+        rows, weights = rows.bfloat16(), weights.bfloat16()
     operator = _operator("grouped_product")
     if operator is not None:
         return operator(rows, weights, ends)

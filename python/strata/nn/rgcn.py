@@ -10,7 +10,7 @@ from torch import Tensor
 
 from strata.errors import InputError
 from strata.nn import ops
-from strata.nn._inputs import Features, check_channels, check_others, inputs_of, refuse
+from strata.nn._inputs import Features, as_product, check_channels, check_others, inputs_of, refuse
 from strata.nn._linear import reset_glorot
 from strata.nn.edges import EdgeLists, Edges, lists_of
 from strata.nn.relations import RelationLists, relations_of
@@ -132,7 +132,7 @@ class RGCNConv(torch.nn.Module):
         out = sum_of_neighbors(mapped, relations.of_nodes)
         if self.root is not None and x_dst is not None:
             out = out + (x_dst @ self.root.to(out.dtype) if x_dst.is_floating_point() else self.root[x_dst])
-        return out if self.bias is None else out + self.bias.to(out.dtype)
+        return as_product(out if self.bias is None else out + self.bias.to(out.dtype))
 
     def _ids(self, x: Features | None) -> tuple[Tensor, Tensor] | None:
         """The ids of sources and destinations that stand for one-hot features; None for features."""
@@ -151,8 +151,7 @@ class RGCNConv(torch.nn.Module):
         """Rows of the weights stand for the products of one-hot features with them."""
         relations = relations_of(lists_of(edge_index, len(of_src), len(of_dst)), edge_type, self.num_relations)
         weights = self._weights()
-        row_of_edge = torch.repeat_interleave(relations.relations, relations.rows.indptr.diff())
-        at = row_of_edge * weights.shape[1] + of_src[relations.rows.indices.long()]
+        at = relations.types * weights.shape[1] + of_src[relations.rows.indices.long()]
         lists = EdgeLists(weights.shape[0] * weights.shape[1], relations.rows.num_dst, relations.rows.indptr, at.int())
         return self._finish(sum_of_neighbors(weights.flatten(0, 1), lists, self._row_scale(relations)), of_dst, relations)
 

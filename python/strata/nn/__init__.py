@@ -29,6 +29,7 @@ from strata.nn.gcn import GCNConv
 from strata.nn.gin import GINConv
 from strata.nn.hetero import HeteroConv
 from strata.nn.hgt import HGTConv
+from strata.nn.learned_rows import LearnedRows
 from strata.nn.rgat import RGATConv
 from strata.nn.rgcn import RGCNConv
 from strata.nn.sage import SAGEConv
@@ -43,6 +44,7 @@ __all__ = [
     "HeteroConv",
     "HeteroDictLinear",
     "HeteroLinear",
+    "LearnedRows",
     "RGATConv",
     "RGCNConv",
     "SAGEConv",

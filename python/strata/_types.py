@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from strata import _arguments, _core
-from strata._arrays import host_array, ids_array, list_of_ids, to_torch
+from strata._arrays import host_array, ids_array, list_of_ids, on_device, to_torch
 from strata._attributes import HeldRows
 from strata._process import process
 from strata.batches import BlockTypes
@@ -76,6 +77,10 @@ class Types:
             raise InputError(f"{what} {key!r}", f"It has {self.edge_types}.")
         return found[0]
 
+    def ends(self, edge: EdgeType) -> tuple[int, int]:
+        """The numbers of sources and of destinations of a relation."""
+        return self.nodes[edge[0]].size, self.nodes[edge[2]].size
+
     def fanouts(self, num_neighbors: Any) -> list[list[int]]:
         """[hops][relations] of a list for every relation, a dict that names all of them, or PyG's NumNeighbors."""
         values, default = num_neighbors, None
@@ -122,6 +127,10 @@ class Types:
                     f"input_nodes names no type of nodes: {kind!r}",
                     f'Give one of {self.node_types}, or one with ids or a mask: ("{self.node_types[0]}", mask).',
                 )
+            if kind in types:
+                raise InputError(f"input_nodes names {kind!r} twice", "Give all nodes of a type together.")
+            if all(edge[2] != kind for edge in self.edge_types):
+                warnings.warn(f"no relation goes to {kind!r}: its nodes are seeds without edges", stacklevel=_arguments.caller())
             types.append(kind)
             ids.append(self._ids(kind, nodes))
         return Seeds(types, ids)
@@ -187,7 +196,7 @@ class Types:
         """Says what the nodes and edges of a batch's blocks are; `nodes` are the input nodes."""
         import torch
 
-        ends = [torch.tensor(offsets[1:], device=nodes.device) for offsets in (self.node_offsets, self.edge_offsets)]
+        ends = [on_device(offsets[1:], nodes.device) for offsets in (self.node_offsets, self.edge_offsets)]
         of_nodes = torch.bucketize(nodes, ends[0], right=True)
         for block in blocks:
             assert block.edge_ids is not None
@@ -200,11 +209,8 @@ class Types:
             data[seeds.types[0]].input_id = input_ids
             data[seeds.types[0]].batch_size = len(input_ids)
             return
-        first = 0
-        for kind, ids in zip(seeds.types, seeds.ids):
-            of_type = input_ids[(input_ids >= first) & (input_ids < first + len(ids))] - first
+        for kind, of_type in zip(seeds.types, seeds.split(input_ids)):
             data[kind].input_id, data[kind].batch_size = of_type, len(of_type)
-            first += len(ids)
 
 
 class Seeds(NamedTuple):
@@ -212,6 +218,18 @@ class Seeds(NamedTuple):
 
     types: list[str]
     ids: list[numpy.ndarray]  # within the type
+
+    @property
+    def size(self) -> int:
+        """The number of nodes of all types."""
+        return sum(len(ids) for ids in self.ids)
+
+    def split(self, positions: torch.Tensor) -> list[torch.Tensor]:
+        """Positions among all of them as positions among those of each type."""
+        firsts = [0, *itertools.accumulate(len(ids) for ids in self.ids)]
+        return [
+            positions[(positions >= first) & (positions < end)] - first for first, end in zip(firsts, firsts[1:])
+        ]
 
 
 class _Split(NamedTuple):
@@ -226,11 +244,11 @@ class _Split(NamedTuple):
     def of(cls, ids: torch.Tensor, offsets: Sequence[int], of_hops: Sequence[int]) -> _Split:
         import torch
 
-        starts = torch.tensor(offsets, device=ids.device)
+        starts = on_device(list(offsets), ids.device)
         types = torch.bucketize(ids, starts[1:], right=True).to(torch.int16 if len(offsets) < 1 << 15 else torch.int32)
         types, order = types.sort(stable=True)
         types = types.long()
-        ends = torch.tensor(list(itertools.accumulate(of_hops)), device=ids.device)
+        ends = on_device(list(itertools.accumulate(of_hops)), ids.device)
         hops = torch.bucketize(order, ends, right=True)
         kinds = len(offsets) - 1
         counts = torch.bincount(types * len(of_hops) + hops, minlength=kinds * len(of_hops)).view(kinds, -1)
@@ -246,7 +264,7 @@ class _Split(NamedTuple):
         """int64: the place of each node, in the batch's order, among those of its type."""
         import torch
 
-        firsts = torch.tensor([0, *itertools.accumulate(sum(of_hops) for of_hops in self.counts)], device=self.ids.device)
+        firsts = on_device([0, *itertools.accumulate(sum(of_hops) for of_hops in self.counts)], self.ids.device)
         places = torch.empty_like(self.order)
         places[self.order] = torch.arange(len(self.order), device=self.ids.device) - firsts[self.types]
         return places

@@ -431,6 +431,8 @@ def from_tensors(
     """
 
     def arguments() -> tuple[_core.Arrays, _core.GraphOptions, Attributes]:
+        if valid is not None and val is not None:
+            raise InputError("valid and val are both given", "They are two names for one: give one of them.")
         options = _options(None, edge_weight is not None, gpu_memory, "auto", 0, fanouts, batch_size)
         attributes = _attributes(y, {"edge_weight": edge_weight} | dict(edge_attrs or {}), dict(node_attrs or {}))
         if attributes.targets is not None:

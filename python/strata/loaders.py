@@ -314,22 +314,38 @@ class NeighborLoader(_Loader):
         """A batch of the input nodes at these positions, int64 [n], a list, mask or slice, as PyG's loaders give it. Collective."""
         import torch
 
+        if self._graph._types is not None and self._seeds is not None:
+            return self._of_types(rows_of(index, self._seeds.size, "input nodes").ids.cpu(), self._seeds)
         nodes = said(self._graph, self._input_nodes)
         if isinstance(nodes, str):
             nodes = self._graph.nodes(nodes)
         else:
             nodes = torch.as_tensor(ids_of(self._graph, nodes, bool(self._original)))
         positions = rows_of(index, len(nodes), "input nodes").ids.cpu()
-        if not len(positions):
-            raise InputError("a batch of no input nodes was asked for", "Give at least one position.")
-        ranks = process().size if self._choices["deal"] else 1
-        loader = NeighborLoader(
-            self._graph, self._fanouts, nodes[positions], batch_size=max(1, -(-len(positions) // ranks)), **self._choices
-        )
-        batch = next(iter(loader))
-        loader.close()
+        batch = self._single(nodes[positions], len(positions))
         batch.input_id = positions.to(batch.input_id.device)[batch.input_id]
         return batch if self.transform is None else self.transform(batch)
+
+    def _of_types(self, positions: torch.Tensor, seeds: Seeds) -> Any:
+        """The same of a graph of several types, whose positions are those of its types one after the other."""
+        import torch
+
+        of_types = seeds.split(positions)
+        chosen = [(kind, torch.from_numpy(ids)[places]) for kind, ids, places in zip(seeds.types, seeds.ids, of_types)]
+        batch = self._single(chosen, len(positions))
+        for kind, places in zip(seeds.types, of_types):
+            batch[kind].input_id = places.to(batch[kind].input_id.device)[batch[kind].input_id]
+        return batch if self.transform is None else self.transform(batch)
+
+    def _single(self, nodes: Any, count: int) -> Any:
+        """The batch of so many nodes, by a loader of its own."""
+        if not count:
+            raise InputError("a batch of no input nodes was asked for", "Give at least one position.")
+        ranks = process().size if self._choices["deal"] else 1
+        loader = NeighborLoader(self._graph, self._fanouts, nodes, batch_size=-(-count // ranks), **self._choices)
+        batch = next(iter(loader))
+        loader.close()
+        return batch
 
     def __iter__(self) -> Iterator[Any]:
         from torch_geometric.data import Data

@@ -49,10 +49,15 @@ def from_pyg(data: Any, *, split: int | None = None, **options: Any) -> Graph:
     time ...), and what belongs to the whole graph as it is. So does an x that is no matrix, in its own type.
 
     Args:
-        split: the column of masks that have several.
+        split: the column of masks that have several, of a Data.
         options: those of from_tensors(), which come first: edge_weight=data.edge_attr.
     """
     if _is_hetero(data):
+        if split is not None:
+            raise InputError(
+                f"split={split} chooses a column of a Data's masks",
+                'Loaders take masks of a HeteroData themselves: input_nodes=("paper", data["paper"].train_mask[:, 0]).',
+            )
         return from_types(*_types_of_pyg(data), **options)
     return _load(_of_pyg(data, split), options)
 
@@ -135,6 +140,8 @@ def describe(graph: Any, **options: Any) -> Described:
 
 def _load(described: Described, options: dict[str, Any]) -> Graph:
     described.warn()
+    if options.get("val") is not None:
+        described.arrays.pop("valid", None)
     of_nodes, of_edges = (options.pop(name, None) or {} for name in ("node_attrs", "edge_attrs"))
     if (weights := options.get("edge_weight")) is not None:
         described.edges.pop("edge_weight", None)

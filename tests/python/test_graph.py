@@ -132,6 +132,7 @@ class FromTensors(unittest.TestCase):
             ({"fanouts": [0]}, "fanout 0"),
             ({"gpu_memory": -5}, "gpu_memory is -5"),
             ({"batch_size": 1.5}, "batch_size is 1.5; give an integer"),
+            ({"valid": [1], "val": [2]}, "valid and val are both given"),
             ({"num_nodes": "8"}, "num_nodes is '8'; give an integer"),
             ({"train": torch.ones(1000, dtype=torch.uint8)}, "train is of type uint8\n  Give ids as int64, or a mask as bool"),
         ):
@@ -282,6 +283,9 @@ class FromOthers(unittest.TestCase):
             self.assertEqual((graph.num_nodes, graph.num_edges, graph.num_classes), (1000, 6000, 5))
             self.assertTrue(torch.equal(graph.nodes("train"), plain.train))
         with strata.from_pyg(data, train=[0], val=[3, 7]) as graph:
+            self.assertEqual(graph.nodes("valid").tolist(), [3, 7])
+        data.val_mask = ~mask
+        with strata.from_pyg(data, val=[3, 7]) as graph:
             self.assertEqual(graph.nodes("valid").tolist(), [3, 7])
         del data.edge_index
         for given, words in (

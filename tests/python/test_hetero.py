@@ -142,6 +142,29 @@ class Hetero(unittest.TestCase):
         self.assertEqual((batch["author"].batch_size, batch["paper"].batch_size), (3, 2))
         self.assertEqual(batch["paper"].input_id.tolist(), [0, 1])
 
+    def test_a_loader_gives_the_batch_of_positions(self):
+        nodes = [("author", [5, 2, 7]), ("paper", [1, 300, 9])]
+        loader = loader_of(self.graph, [2, 2], nodes, transform=lambda batch: batch)
+        batch = loader([4, 0, 2, 3])
+        self.assertEqual(batch["author"].n_id[:2].tolist(), [5, 7])
+        self.assertEqual(batch["paper"].n_id[:2].tolist(), [300, 1])
+        self.assertEqual([batch[kind].input_id.tolist() for kind in ("author", "paper")], [[0, 2], [1, 0]])
+        self.assertEqual([batch[kind].batch_size for kind in ("author", "paper")], [2, 2])
+        whole = loader_of(self.graph, [3, 2, 2], "paper")
+        mask = torch.zeros(400, dtype=torch.bool)
+        mask[[11, 37]] = True
+        for index in (mask, torch.tensor([11, 37]), [11, 37]):
+            one = whole(index)
+            self.assertEqual(one["paper"].input_id.tolist(), [11, 37])
+            self.check(one, dict.fromkeys(EDGES, [3, 2, 2]), torch.tensor([11, 37]))
+        self.assertEqual(loader([1])["paper"].batch_size, 0)
+        with self.assertRaisesRegex(strata.InputError, "no input nodes"):
+            loader([])
+
+    def test_seeds_that_get_no_edges_are_named(self):
+        with self.assertWarnsRegex(UserWarning, "no relation goes to 'nothing'"):
+            loader_of(self.graph, [2], [("nothing", None), ("paper", [3])])
+
     def test_weights_of_one_relation_choose_and_others_are_uniform(self):
         data = random_data(2)
         data["paper", "cites", "paper"].edge_weight = (torch.arange(3000) % 3 == 0).float()
@@ -230,6 +253,7 @@ class Hetero(unittest.TestCase):
             ({("paper", "eats", "paper"): [2]}, "paper", "no relation"),
             ([2], "book", "names no type of nodes"),
             ([2], None, "names no type of nodes"),
+            ([2], [("paper", [1]), ("paper", [2])], "names 'paper' twice"),
             ([2], ("paper", torch.ones(3, dtype=torch.bool)), "a mask of shape"),
             (dict.fromkeys(EDGES, [2]) | {("paper", "cites", "paper"): [2, 2]}, "paper", "more hops"),
         ):
@@ -238,6 +262,8 @@ class Hetero(unittest.TestCase):
         with self.assertRaises(IndexError):
             loader_of(graph, [2], ("author", [150]))
         data = random_data()
+        with self.assertRaisesRegex(strata.InputError, "split=1 chooses a column"):
+            strata.from_pyg(data, split=1)
         data["author", "writes", "paper"].edge_index[0, 7] = 150
         with self.assertRaisesRegex(strata.InputError, "edge 7 names node 150 of the type 'author', which has 150 nodes"):
             strata.from_pyg(data)

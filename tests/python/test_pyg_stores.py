@@ -11,7 +11,7 @@ import warnings
 
 import torch
 import torch_geometric.typing
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 from torch_geometric.data.feature_store import TensorAttr
 from torch_geometric.loader import NeighborLoader, NodeLoader
 from torch_geometric.nn import GraphSAGE
@@ -139,6 +139,36 @@ class Stores(unittest.TestCase):
         for store in (self.features, self.edges):
             with self.assertRaisesRegex(strata.InputError, "cannot be sent to another process"):
                 pickle.dumps(store)
+
+    def test_have_the_types_of_a_graph(self):
+        data = HeteroData()
+        data["a"].x, data["a"].y = torch.randn(40, 3), torch.randint(5, (40,))
+        data["b"].num_nodes = 15
+        for source, name, destination in (("a", "r", "a"), ("b", "s", "a"), ("a", "t", "b")):
+            ends = [torch.randint(40 if kind == "a" else 15, (90,)) for kind in (source, destination)]
+            data[source, name, destination].edge_index = torch.stack(ends)
+        data["b", "s", "a"].edge_attr = torch.randn(90, 2)
+        with strata.from_pyg(data) as graph:
+            features, edges = stores_of(graph)
+            names = [(attr.group_name, attr.attr_name) for attr in features.get_all_tensor_attrs()]
+            self.assertEqual(names, [("a", "x"), ("a", "y"), ("b", "id"), (("b", "s", "a"), "edge_attr")])
+            self.assertEqual(features.get_tensor_size(("b", "s", "a"), "edge_attr"), (90, 2))
+            ids = torch.tensor([7, 39, 7])
+            for group, name in (("a", "x"), ("a", "y"), (("b", "s", "a"), "edge_attr")):
+                self.assertTrue(torch.equal(features.get_tensor(group, name, ids).cpu(), data[group][name][ids]))
+            self.assertTrue(torch.equal(features.get_tensor("a", "y", None).cpu(), data["a"].y))
+            self.assertEqual(features.get_tensor("b", "id", slice(3, 6)).tolist(), [3, 4, 5])
+            with self.assertRaises(IndexError):
+                features.get_tensor("a", "x", torch.tensor([40]))
+            self.assertEqual([attr.size for attr in edges.get_all_edge_attrs()], [(40, 40), (15, 40), (40, 15)])
+            row, colptr, perm = edges.csc()
+            self.assertEqual(list(row), data.edge_types)
+            for kind in data.edge_types:
+                true = data[kind].edge_index[:, perm[kind]]
+                self.assertTrue(torch.equal(row[kind], true[0]))
+                destinations = torch.arange(len(colptr[kind]) - 1).repeat_interleave(colptr[kind].diff())
+                self.assertTrue(torch.equal(destinations, true[1]))
+                self.assertTrue(torch.equal(edges.get_edge_index(edge_type=kind, layout="csc")[0], row[kind]))
 
     def test_read_part_files(self):
         with tempfile.TemporaryDirectory(prefix="strata-stores-") as folder:

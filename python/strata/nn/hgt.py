@@ -118,7 +118,7 @@ class HGTConv(torch.nn.Module):
 
     def _attend(self, kqv: Tensor, lists: EdgeLists, types: Tensor) -> Tensor:
         """[num_dst, out_channels] of the keys, queries and values [num_src, 3 * out_channels]."""
-        keys, queries, values = kqv.split(self.out_channels, dim=1)
+        keys, queries, values = torch.split(kqv, self.out_channels, dim=1)
         types = lists.ordered(types)
         pairs = NodesByRelation(
             types, lists.indices.long(), lists.num_src, len(self.edge_types), most_relations(self.edge_types, 0)
@@ -127,7 +127,7 @@ class HGTConv(torch.nn.Module):
         of_edges = EdgeRows.of_pairs(pairs).of_edges(self._relate(rows, pairs))
         edges = EdgeRows.of_destinations(lists)
         keys, values = (
-            part.view(-1, self.heads, self.out_channels // self.heads) for part in of_edges.split(self.out_channels, dim=1)
+            part.view(-1, self.heads, self.out_channels // self.heads) for part in torch.split(of_edges, self.out_channels, dim=1)
         )
         queries = edges.of_edges(queries[: lists.num_dst]).view_as(keys)
         attention = edges.softmax((queries * keys).float().sum(-1))

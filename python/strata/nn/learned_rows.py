@@ -85,7 +85,8 @@ class LearnedRows(torch.nn.Module):
         weight = torch.empty(self.num_rows, self.columns)
         bound = (3 / self.columns) ** 0.5
         with torch.no_grad():
-            weight.uniform_(-bound, bound) if self._init is None else self._init(weight)
+            init = self._init or (lambda table: table.uniform_(-bound, bound))
+            init(weight)
         if _ranks() > 1:
             weight = weight.to(_device_of_ranks())
             distributed.broadcast(weight, 0)
@@ -111,7 +112,7 @@ class LearnedRows(torch.nn.Module):
             for name in self._held:
                 self._tensor(name).copy_(values[name]) if name in values else self._tensor(name).zero_()
 
-    @torch.compiler.disable
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def forward(self, ids: Tensor) -> Tensor:
         """float32 [n, columns] of ids int64 [n], on their device. IndexError for ids that are no rows; a GPU stops at them."""
         if ids.dim() != 1 or ids.is_floating_point():
@@ -129,7 +130,7 @@ class LearnedRows(torch.nn.Module):
                 )
             rows: Tensor = held[ids]
         if torch.is_grad_enabled():
-            rows.requires_grad_().register_post_accumulate_grad_hook(lambda graded: self._keep(ids, graded))
+            rows.requires_grad_().register_post_accumulate_grad_hook(lambda graded: self._keep(ids, graded))  # type: ignore[no-untyped-call]
         return rows
 
     def _check(self, ids: Tensor) -> None:
@@ -210,7 +211,7 @@ class LearnedRows(torch.nn.Module):
         if not self.host:
             device = fn(torch.empty(0, device=self.weight.device)).device
             self._held = {name: held.to(device) for name, held in self._held.items()}
-        super()._apply(fn, recurse)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         return self
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
@@ -236,11 +237,12 @@ class LearnedRows(torch.nn.Module):
             self._known_equal = False
 
     def __getstate__(self) -> dict[str, Any]:
+        _ = self.weight  # waits for what a GPU writes to host memory
         tensors = {name: held.cpu() if isinstance(held, UnifiedTensor) else held for name, held in self._held.items()}
         return vars(self) | {"_held": tensors, "_gradients": []}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
         if self.host:
             self._held = {name: _in_place(tensor) for name, tensor in self._held.items()}
 

@@ -15,7 +15,7 @@ from strata._arrays import on_device
 from strata.errors import InputError
 from strata.nn import ops
 from strata.nn._inputs import as_product, check_channels, refuse, without_half
-from strata.nn._linear import reset_glorot
+from strata.nn._linear import reset_glorot, reset_module
 from strata.nn.edges import lists_of
 from strata.nn.relations import ALIGNED, NodesByRelation, check_types
 from strata.nn.sage import sum_of_neighbors
@@ -156,7 +156,7 @@ class HeteroDictLinear(torch.nn.Module):
     def reset_parameters(self) -> None:
         """Draws all parameters anew, as torch_geometric's layer does."""
         for linear in self.lins.values():
-            linear.reset_parameters()
+            reset_module(linear)
 
     def weights(self) -> tuple[Tensor, Tensor | None]:
         """([T, in, out], [T, out]) of all types, which have as many columns."""

@@ -97,7 +97,7 @@ class Types:
             )
         of_relations = [given[edge] if edge in given else _fanouts(default) for edge in self.edge_types]
         if len({len(of_hops) for of_hops in of_relations}) != 1:
-            raise InputError("num_neighbors has more hops for one relation than for another", "Give 0 where a relation has no edges.")
+            raise InputError("num_neighbors: the number of hops must be the same across all relations", "Give 0 where a relation has no edges.")
         return [list(of_hop) for of_hop in zip(*of_relations)]
 
     def choices(self, num_neighbors: Any, input_nodes: Any) -> tuple[list[list[int]], list[int], Seeds]:
@@ -119,7 +119,7 @@ class Types:
             given = input_nodes
         else:
             given = [input_nodes if isinstance(input_nodes, tuple) else (input_nodes, None)]
-        types, ids = [], []
+        types, ids, are_masked = [], [], []
         for one in given:
             kind, nodes = one if len(one) == 2 else (one, None)
             if not isinstance(kind, str) or kind not in self.nodes:
@@ -133,7 +133,8 @@ class Types:
                 warnings.warn(f"no relation goes to {kind!r}: its nodes are seeds without edges", stacklevel=_arguments.caller())
             types.append(kind)
             ids.append(self._ids(kind, nodes))
-        return Seeds(types, ids)
+            are_masked.append(nodes is not None and host_array(nodes, "input_nodes").dtype == bool)
+        return Seeds(types, ids, are_masked)
 
     def _ids(self, kind: str, nodes: Any) -> Any:
         """int64 ids within the type."""
@@ -206,11 +207,12 @@ class Types:
     def _say_seeds(self, data: HeteroData, input_ids: torch.Tensor, seeds: Seeds) -> None:
         """Which of the given nodes the seeds of each type are."""
         if len(seeds.types) == 1:
-            data[seeds.types[0]].input_id = input_ids
+            data.input_type = seeds.types[0]
+            data[seeds.types[0]].input_id = seeds.input_ids(0, input_ids)
             data[seeds.types[0]].batch_size = len(input_ids)
             return
-        for kind, of_type in zip(seeds.types, seeds.split(input_ids)):
-            data[kind].input_id, data[kind].batch_size = of_type, len(of_type)
+        for number, (kind, of_type) in enumerate(zip(seeds.types, seeds.split(input_ids))):
+            data[kind].input_id, data[kind].batch_size = seeds.input_ids(number, of_type), len(of_type)
 
 
 class Seeds(NamedTuple):
@@ -218,6 +220,15 @@ class Seeds(NamedTuple):
 
     types: list[str]
     ids: list[numpy.ndarray]  # within the type
+    are_masked: list[bool]  # whether a mask named them
+
+    def input_ids(self, number: int, positions: torch.Tensor) -> torch.Tensor:
+        """What PyG calls positions of a type among those given: positions in the mask, if that is what was given."""
+        import torch
+
+        if not self.are_masked[number]:
+            return positions
+        return torch.from_numpy(self.ids[number]).to(positions.device)[positions]
 
     @property
     def size(self) -> int:

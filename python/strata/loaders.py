@@ -333,8 +333,9 @@ class NeighborLoader(_Loader):
         of_types = seeds.split(positions)
         chosen = [(kind, torch.from_numpy(ids)[places]) for kind, ids, places in zip(seeds.types, seeds.ids, of_types)]
         batch = self._single(chosen, len(positions))
-        for kind, places in zip(seeds.types, of_types):
-            batch[kind].input_id = places.to(batch[kind].input_id.device)[batch[kind].input_id]
+        for number, (kind, places) in enumerate(zip(seeds.types, of_types)):
+            of_batch = batch[kind].input_id
+            batch[kind].input_id = seeds.input_ids(number, places.to(of_batch.device)[of_batch])
         return batch if self.transform is None else self.transform(batch)
 
     def _single(self, nodes: Any, count: int) -> Any:

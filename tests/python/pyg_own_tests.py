@@ -5,7 +5,7 @@
 
 PYG_SOURCE is a checkout of pytorch_geometric in the version that is installed (`git clone --branch 2.8.0 ...`), of which
 test/loader/test_neighbor_loader.py is run; pytest must be installed. Each loader is strata.NeighborLoader on strata.from_pyg() of the
-test's Data, on the CPU, and nothing else.
+test's Data or HeteroData, on the CPU, and nothing else.
 """
 
 import os
@@ -16,25 +16,29 @@ import warnings
 import torch_geometric.loader
 import torch_geometric.testing
 import torch_geometric.typing
+from torch_geometric.data import HeteroData
 
 import strata
 
 # What does not apply, and why; the other tests must pass.
 NOT_MEANT = {
-    "hetero": "graphs have one type of nodes and one of edges",
     "temporal": "times are not sampled by",
-    "test_neighbor_loader_input_id": "a graph of several types; test_loaders.py looks at input_id",
-    "test_custom_neighbor_loader": "PyG's own loader on stores of its own; test_pyg_stores.py has it on Strata's",
+    "test_custom_": "PyG's own loader on stores of its own; test_pyg_stores.py has it on Strata's",
+    "test_hetero_neighbor_loader_basic[bidirectional": "batches of several types have the edges that were sampled",
+    "test_hetero_neighbor_loader_basic[induced": "batches of several types have the edges that were sampled",
+    "test_hetero_neighbor_loader_on_karate[bidirectional": "batches of several types have the edges that were sampled",
+    "test_hetero_neighbor_loader_on_karate[induced": "batches of several types have the edges that were sampled",
     "test_pyg_lib_and_torch_sparse": "compares two samplers of others",
     "test_neighbor_loader_with_tensor_frame": "needs torch_frame, whose columns are no rows of numbers",
 }
 
 
 class NeighborLoader(strata.NeighborLoader):
-    """PyG's constructor, on PyG's Data."""
+    """PyG's constructor, on PyG's Data and HeteroData."""
 
     def __init__(self, data, num_neighbors, input_nodes=None, weight_attr=None, **options):
-        weights = {} if weight_attr is None else {"edge_weight": data[weight_attr]}
+        is_typed = isinstance(data, HeteroData)  # whose edges have weights by their name
+        weights = {} if weight_attr is None or is_typed else {"edge_weight": data[weight_attr]}
         super().__init__(strata.from_pyg(data, **weights), num_neighbors, input_nodes, weight_attr=weight_attr, **options)
 
     def __repr__(self):

@@ -63,6 +63,7 @@ class Hetero(unittest.TestCase):
         """All that PyG promises of a batch; fanouts by relation and hop."""
         self.assertEqual(batch.node_types, list(COUNTS))
         self.assertEqual(batch.edge_types, list(EDGES))
+        self.assertEqual(batch.input_type, "paper")
         self.assertEqual(batch["paper"].n_id[: batch["paper"].batch_size].tolist(), seeds.tolist())
         for kind in COUNTS:
             store = batch[kind]
@@ -108,7 +109,9 @@ class Hetero(unittest.TestCase):
             self.assertEqual(sum(batch["paper"].batch_size for batch in batches), len(ids))
             for number, batch in enumerate(batches):
                 seeds = ids[32 * number : 32 * number + 32]
-                self.assertEqual(batch["paper"].input_id.tolist(), list(range(32 * number, 32 * number + len(seeds))))
+                is_mask = isinstance(nodes, tuple) and torch.as_tensor(nodes[1]).dtype == torch.bool
+                expected = seeds.tolist() if is_mask else list(range(32 * number, 32 * number + len(seeds)))
+                self.assertEqual(batch["paper"].input_id.tolist(), expected)
                 self.check(batch, of_relations, seeds)
 
     def test_fanouts_may_have_a_default_and_short_keys(self):
@@ -255,7 +258,7 @@ class Hetero(unittest.TestCase):
             ([2], None, "names no type of nodes"),
             ([2], [("paper", [1]), ("paper", [2])], "names 'paper' twice"),
             ([2], ("paper", torch.ones(3, dtype=torch.bool)), "a mask of shape"),
-            (dict.fromkeys(EDGES, [2]) | {("paper", "cites", "paper"): [2, 2]}, "paper", "more hops"),
+            (dict.fromkeys(EDGES, [2]) | {("paper", "cites", "paper"): [2, 2]}, "paper", "number of hops must be the same"),
         ):
             with self.assertRaisesRegex(strata.InputError, message):
                 loader_of(graph, fanouts, nodes)

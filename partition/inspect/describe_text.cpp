@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kMostClasses = 10;
+constexpr std::size_t kMostClasses = 10, kMostRelations = 50;
 
 std::string percent(Count part, Count whole) {
   return fmt::format("{:.1f} %",
@@ -49,6 +49,23 @@ std::string overview(const GraphSummary& s) {
   table.row({"train / valid / test", fmt::format("{} / {} / {}", format_count(s.train), format_count(s.valid),
                                                  format_count(s.test))});
   return table.str();
+}
+
+std::string relation_text(const graph::EdgeType& type) {
+  return printable(fmt::format("({}, {}, {})", type.source, type.name, type.destination));
+}
+
+std::string type_tables(const GraphSummary& s) {
+  if (s.node_types.empty()) return "";
+  Table nodes({fmt::format("{} types of nodes", s.node_types.size()), "nodes", "columns"});
+  for (const GraphSummary::NodeType& type : s.node_types)
+    nodes.row({printable(type.name), format_count(type.nodes), format_count(type.feature_cols)});
+  Table relations({fmt::format("{} relations", s.relations.size()), "edges"});
+  for (std::size_t r = 0; r < std::min(s.relations.size(), kMostRelations); ++r)
+    relations.row({relation_text(s.relations[r].type), format_count(s.relations[r].edges)});
+  if (s.relations.size() > kMostRelations)
+    relations.row({fmt::format("{} more", s.relations.size() - kMostRelations), ""});
+  return nodes.str() + "\n" + relations.str() + "\n";
 }
 
 std::string degree_tables(const GraphSummary& s) {
@@ -105,8 +122,8 @@ std::string memory_table(const GraphSummary& s) {
 }  // namespace
 
 std::string summary_text(const GraphSummary& summary) {
-  return overview(summary) + "\n" + degree_tables(summary) + "\n" + label_tables(summary) + "\n" +
-         memory_table(summary);
+  return overview(summary) + "\n" + type_tables(summary) + degree_tables(summary) + "\n" +
+         label_tables(summary) + "\n" + memory_table(summary);
 }
 
 std::string summary_json(const GraphSummary& s) {
@@ -117,6 +134,14 @@ std::string summary_json(const GraphSummary& s) {
   Json node_weights = Json::array();
   for (const GraphSummary::NodeWeight& weight : s.node_weights)
     node_weights.push_back({{"sum", weight.sum}, {"largest", weight.largest}});
+  Json node_types = Json::array(), relations = Json::array();
+  for (const GraphSummary::NodeType& type : s.node_types)
+    node_types.push_back({{"name", type.name}, {"nodes", type.nodes}, {"feature_cols", type.feature_cols}});
+  for (const GraphSummary::Relation& relation : s.relations)
+    relations.push_back({{"source", relation.type.source},
+                         {"name", relation.type.name},
+                         {"destination", relation.type.destination},
+                         {"edges", relation.edges}});
   Json labels;
   if (s.labels)
     labels = {{"classes", s.labels->nodes_of_class.size()},
@@ -128,6 +153,8 @@ std::string summary_json(const GraphSummary& s) {
   const Json json{{"name", s.name},
                   {"num_nodes", s.nodes},
                   {"num_edges", s.edges},
+                  {"node_types", node_types},
+                  {"relations", relations},
                   {"undirected", s.undirected},
                   {"edge_weights", s.has_weights},
                   {"node_weights", node_weights},

@@ -23,11 +23,17 @@ namespace {
 namespace fs = std::filesystem;
 using Format = DatasetSource::Format;
 
-/// A key of "DIR,KEY=VALUE,..." and what to do with its value.
+/// A key of "DIR,KEY=VALUE,..." or a word of "DIR,WORD,..." and what to do with it.
 struct Key {
   const char* name;
-  const char* value;  ///< as help shows it
+  const char* value;  ///< as help shows it; null: a word without one
   void (*take)(DatasetSource& source, std::string_view key, std::string_view value);
+
+  bool begins(std::string_view text) const {
+    if (value == nullptr) return text == name;
+    return text.starts_with(name) && text.substr(std::string_view(name).size()).starts_with('=');
+  }
+  std::string form() const { return value == nullptr ? name : fmt::format("{}={}", name, value); }
 };
 
 void take_choice(DatasetSource& source, std::string_view, std::string_view value) { source.choice = value; }
@@ -118,6 +124,42 @@ void take_name(DatasetSource& source, std::string_view key, std::string_view val
   source.tables.*name = value;
 }
 
+template <bool DatasetSource::*flag>
+void take_flag(DatasetSource& source, std::string_view, std::string_view) {
+  source.*flag = true;
+}
+
+void take_target(DatasetSource& source, std::string_view, std::string_view value) {
+  if (value.empty()) throw InputError("target= names nothing", "Give a type of nodes, or leave it out.");
+  source.target = value;
+}
+
+void take_scale(DatasetSource& source, std::string_view key, std::string_view value) {
+  const auto [stop, error] = std::from_chars(value.data(), value.data() + value.size(), source.scale);
+  if (error != std::errc{} || stop != value.data() + value.size() || !(source.scale > 0 && source.scale <= 1))
+    throw InputError(fmt::format("{}={} is not within (0, 1]", key, value),
+                     "Give the share of IGBH-Full's nodes and edges, such as scale=0.01.");
+}
+
+void take_cols(DatasetSource& source, std::string_view key, std::string_view value) {
+  source.cols = parse_count(key, value, "a number of columns", "Give the width of the features, or 0.");
+}
+
+void take_seed(DatasetSource& source, std::string_view key, std::string_view value) {
+  source.seed = static_cast<std::uint64_t>(parse_count(key, value, "a seed", "Give a number from 0."));
+}
+
+void take_dtype(DatasetSource& source, std::string_view key, std::string_view value) {
+  source.dtype = one_of<DType>(key, value, {{"f16", DType::f16}, {"f32", DType::f32}});
+}
+
+/// Takes the path of a table.
+template <fs::path DatasetSource::*table>
+void take_table(DatasetSource& source, std::string_view key, std::string_view value) {
+  if (value.empty()) throw InputError(fmt::format("{}= names nothing", key), "Give a file, or leave it out.");
+  source.*table = expand_home(std::string(value));
+}
+
 /// Takes names of columns with a + between them.
 void take_features(DatasetSource& source, std::string_view key, std::string_view value) {
   for (const auto name : std::views::split(value, '+'))
@@ -143,6 +185,17 @@ const Key kHeader{"header", "yes|no", take_header};
 const Key kClasses{"classes", "19|2983", take_classes};
 const Key kValues{"values", "ignore", take_values};
 
+const Key kTargetType{"target", "TYPE", take_target};
+const Key kReverse{"reverse", nullptr, take_flag<&DatasetSource::reverse>};
+
+const std::vector<Key> kTripleKeys{kReverse,
+                                   {"literals", nullptr, take_flag<&DatasetSource::literals>},
+                                   {"train", "FILE", take_table<&DatasetSource::train>},
+                                   {"valid", "FILE", take_table<&DatasetSource::valid>},
+                                   {"test", "FILE", take_table<&DatasetSource::test>},
+                                   {"id", "COLUMN", take_name<&TableNames::id>},
+                                   {"label", "COLUMN", take_name<&TableNames::label>}};
+
 const std::vector<Key> kTableKeys{{"source", "COLUMN", take_name<&TableNames::source>},
                                   {"target", "COLUMN", take_name<&TableNames::target>},
                                   {"weight", "COLUMN", take_name<&TableNames::weight>},
@@ -165,18 +218,33 @@ const std::vector<Dataset>& datasets() {
   static const std::vector<Key> list_keys{kIds,       kSource, kTarget, kListWeight, kNodes,
                                           kSeparator, kHeader, kTime,   kSince,      kUntil};
   static const std::vector<Dataset> known{
-      {"ogb", Format::ogb, "DIR", {kSplit, kWeight}},
-      {"graphbolt", Format::graphbolt, "DIR", {kTask}},
-      {"npy", Format::npy, "DIR", {kNodes}},
+      {"ogb", Format::ogb, "DIR", {kSplit, kWeight, kTargetType, kReverse}},
+      {"graphbolt", Format::graphbolt, "DIR", {kTask, kTargetType, kReverse}},
+      {"npy", Format::npy, "DIR", {kNodes, kTargetType, kReverse}},
       {"metis", Format::metis, "FILE", {}},
       {"csv", Format::edge_list, "FILE", list_keys},
       {"snap", Format::edge_list, "FILE", list_keys},
       {"mtx", Format::matrix_market, "FILE", {kValues}},
       {"igb", Format::igb, "DIR", {kClasses}},
-      {"dgl", Format::dgl_chunked, "DIR", {}},
+      {"dgl", Format::dgl_chunked, "DIR", {kTargetType, kReverse}},
       {"parquet", Format::parquet, "DIR", kTableKeys},
+      {"nt", Format::n_triples, "FILE", kTripleKeys},
+      {"triples", Format::triples, "DIR", {kReverse}},
+      {"igbh", Format::igbh, "DIR", {kClasses, kReverse}},
   };
   return known;
+}
+
+/// "synthetic:igbh,KEY=VALUE,...": a graph of several types that is made, whatever folders are called.
+const Dataset& igbh_shape() {
+  static const Dataset shape{"synthetic",
+                             Format::synthetic_igbh,
+                             "igbh",
+                             {{"scale", "X", take_scale},
+                              {"cols", "N", take_cols},
+                              {"dtype", "f16|f32", take_dtype},
+                              {"seed", "N", take_seed}}};
+  return shape;
 }
 
 /// Text that looks like ",KEY=VALUE" may belong to the name of the place, but only if this place exists.
@@ -215,11 +283,11 @@ DatasetSource parse_dataset(std::string_view text, const Dataset& dataset) {
   while (true) {
     const std::size_t comma = text.rfind(',');
     const std::string_view last = comma == std::string_view::npos ? "" : text.substr(comma + 1);
-    const auto key = std::ranges::find_if(
-        dataset.keys, [&](const Key& known) { return last.starts_with(fmt::format("{}=", known.name)); });
+    const auto key = std::ranges::find_if(dataset.keys, [&](const Key& known) { return known.begins(last); });
     if (key == dataset.keys.end()) break;
     if (std::ranges::find(taken, &*key) != taken.end())
-      throw InputError(fmt::format("{}= stands twice behind the {}", key->name, dataset.place),
+      throw InputError(fmt::format("{}{} stands twice behind the {}", key->name,
+                                   key->value == nullptr ? "" : "=", dataset.place),
                        "Give it once.");
     key->take(source, key->name, last.substr(last.find('=') + 1));
     taken.push_back(&*key);
@@ -231,6 +299,17 @@ DatasetSource parse_dataset(std::string_view text, const Dataset& dataset) {
   if (source.place.empty())
     throw InputError(fmt::format("{}: names nothing", dataset.prefix),
                      fmt::format("Write {}:{}.", dataset.prefix, dataset.place));
+  if (dataset.format == Format::n_triples || dataset.format == Format::triples)
+    source.ids = DatasetSource::Ids::string;
+  return source;
+}
+
+DatasetSource parse_igbh_shape(std::string_view text) {
+  DatasetSource source = parse_dataset(text, igbh_shape());
+  if (source.place != "igbh")
+    throw InputError(fmt::format("synthetic: '{}' is no key of igbh", source.place.string()),
+                     "Known are: scale, cols, dtype, seed.");
+  source.place = "synthetic:igbh";
   return source;
 }
 
@@ -275,6 +354,8 @@ Source::Source(std::string text) : text_(std::move(text)) {
     const std::size_t place = rest.rfind(';');
     if (place != std::string_view::npos) held_ = Source(rest.substr(place + 1)).held_;
     text_.resize(place == std::string_view::npos ? text_.size() : colon + 1 + place);
+  } else if (prefix == "synthetic" && (rest == "igbh" || rest.starts_with("igbh,"))) {
+    held_ = std::make_shared<const DatasetSource>(parse_igbh_shape(rest));
   } else if (prefix == "synthetic") {
     held_ = parse_synthetic(rest);
   } else if (prefix == "planted") {
@@ -310,12 +391,13 @@ bool Source::is_generated() const {
 }
 
 std::vector<std::string> dataset_forms() {
+  constexpr std::size_t kMostShown = 4;
   std::vector<std::string> forms;
   for (const Dataset& dataset : datasets()) {
     std::string form = fmt::format("{}:{}", dataset.prefix, dataset.place);
-    if (dataset.keys.size() > 2) form += "[,KEY=VALUE,...]";
-    if (dataset.keys.size() <= 2)
-      for (const Key& key : dataset.keys) form += fmt::format("[,{}={}]", key.name, key.value);
+    if (dataset.keys.size() > kMostShown) form += "[,KEY=VALUE,...]";
+    if (dataset.keys.size() <= kMostShown)
+      for (const Key& key : dataset.keys) form += fmt::format("[,{}]", key.form());
     forms.push_back(std::move(form));
   }
   forms.emplace_back("synthetic:KEY=VALUE,...");
@@ -327,12 +409,16 @@ std::string dataset_hint(const fs::path& path) {
   const auto holds = [&](const char* name) { return fs::exists(path / name, ignored); };
   const std::string place = path.string();
   if (holds("metadata.json")) return "dgl:" + place;
+  if (holds("processed/author")) return "igbh:" + place;
   if (holds("processed/paper")) return "igb:" + place;
   if (holds("metadata.yaml")) return "graphbolt:" + place;
   if (holds("raw")) return "ogb:" + place;
   if (holds("edges.parquet") || (holds("edges") && !table_files(path, "edges").empty()))
     return "parquet:" + place;
-  if (holds("edge_index.npy") || holds("indptr.npy") || path.extension() == ".npz") return "npy:" + place;
+  if (holds("train2id.txt")) return "triples:" + place;
+  if (holds("edge_index.npy") || holds("indptr.npy") || path.extension() == ".npz" ||
+      (holds("nodes") && holds("edges")))
+    return "npy:" + place;
   const std::string name = path.filename().string();
   const auto names = [&](std::string_view ending) {
     return name.ends_with(ending) || name.ends_with(std::string(ending) + ".gz") ||
@@ -341,6 +427,7 @@ std::string dataset_hint(const fs::path& path) {
   if (names(".mtx")) return "mtx:" + place;
   if (names(".graph") || names(".metis")) return "metis:" + place;
   if (names(".csv")) return "csv:" + place;
+  if (names(".nt")) return "nt:" + place;
   if (names(".txt") || names(".tsv") || names(".edges")) return "snap:" + place;
   return "";
 }

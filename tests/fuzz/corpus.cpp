@@ -152,6 +152,20 @@ void write_text_graphs(const fs::path& folder) {
   fs::remove(folder / "packed");
 }
 
+void write_triple_texts(const fs::path& sound, const fs::path& folder) {
+  const std::string lines = "# a\n<a> <p> <b> .\n_:c\t<p> \"d \\\"e\\\"\"@en . # f\n<b> <q> \"1\"^^<t>.\n\n";
+  for (const char choice : {'\0', '\1'}) write_text(folder / ("nt" + std::to_string(choice)), choice + lines);
+  write_text(folder / "names",
+             "\x02"
+             "Ann\tlikes\tBob\nBob\tworks at\tA B\n");
+  write_text(folder / "table",
+             "\x03"
+             "id\tlabel\na\tred\n");
+  write_triples(sound);
+  for (std::size_t i = 0; i < kTripleFiles.size(); ++i)
+    write_text(folder / kTripleFiles[i], static_cast<char>(4 + i) + read_bytes(sound / kTripleFiles[i]));
+}
+
 void write_sources(const fs::path& folder) {
   const char* const texts[] = {"parts",
                                "ogb:a/b,split=time,weight=2",
@@ -163,7 +177,10 @@ void write_sources(const fs::path& folder) {
                                "synthetic:products,nodes=1000",
                                "planted:parts=4,within=0.5,nodes=100",
                                "igb:tiny,classes=2983",
-                               "mtx:m.mtx,values=ignore"};
+                               "mtx:m.mtx,values=ignore",
+                               "nt:g.nt,literals,reverse,train=a.tsv,id=person,label=group",
+                               "npy:d,target=paper,reverse",
+                               "synthetic:igbh,scale=0.1,cols=8,dtype=f32,seed=2"};
   for (std::size_t i = 0; i < std::size(texts); ++i) write_text(folder / std::to_string(i), texts[i]);
 }
 
@@ -222,6 +239,8 @@ int main(int argc, char** argv) {
   write_dgl_edges(root / "dgl_edges");
   write_igb_files(root / "sound_igb", root / "igb");
   write_text_graphs(root / "text_graph");
+  fs::create_directories(root / "sound_triples");
+  write_triple_texts(root / "sound_triples", root / "triples");
   write_sources(root / "source");
   write_configurations(root / "toml");
   write_tensors(root / "safetensors");

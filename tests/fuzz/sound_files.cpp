@@ -84,6 +84,12 @@ void write_igb(const fs::path& folder) {
   write<std::int64_t>(folder / kIgbFiles[2], DType::i64, {4, 2}, {0, 1, 2, 1, 1, 2, 1, 0});
 }
 
+void write_triples(const fs::path& folder) {
+  std::ofstream(folder / kTripleFiles[0]) << "3\n0 1 0\n2 1 1\n1 0 0\n";
+  std::ofstream(folder / kTripleFiles[1]) << "3\na\t0\nb c\t1\nd\t2\n";
+  std::ofstream(folder / kTripleFiles[2]) << "2\n/in\t0\n/of\t1\n";
+}
+
 void write_partition(const fs::path& folder) {
   const graph::Manifest manifest{.name = "mini",
                                  .build_id = "00000000deadbeef",

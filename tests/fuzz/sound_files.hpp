@@ -26,6 +26,12 @@ inline constexpr std::array kIgbFiles = {"processed/paper/node_feat.npy", "proce
 /// All of kIgbFiles, of 3 nodes and 2 columns.
 void write_igb(const std::filesystem::path& folder);
 
+/// The files of a knowledge graph in OpenKE's format, in their folder.
+inline constexpr std::array kTripleFiles = {"train2id.txt", "entity2id.txt", "relation2id.txt"};
+
+/// All of kTripleFiles, of 3 nodes and 2 relations.
+void write_triples(const std::filesystem::path& folder);
+
 /// A partition directory with one small part. The same bytes at every call.
 void write_partition(const std::filesystem::path& folder);
 

@@ -39,6 +39,8 @@ struct NodeFiles {
 /// Labels are one class per node, or a matrix of 0 and 1 with one column per class, which makes the graph
 /// multi_label. A row that is all nan or all -1 has no label.
 ///
+/// In graphs of several types, labels and splits are those of one type, and `files` are about its nodes.
+///
 /// f32 and f16 features of npy files are mapped, not copied. The result is the same for every number of
 /// threads. Throws InputError with the file, the field or line, and the remedy: unknown key, empty files (an
 /// array of shape (0,) and gzip of no text are sets without nodes), ids out of range, NaN features, labels
@@ -57,7 +59,21 @@ struct TableNames {
 
 /// Files of a graph that strata-partition did not write, and how to read them.
 struct DatasetSource {
-  enum class Format { ogb, graphbolt, npy, edge_list, metis, matrix_market, igb, dgl_chunked, parquet };
+  enum class Format {
+    ogb,
+    graphbolt,
+    npy,
+    edge_list,
+    metis,
+    matrix_market,
+    igb,
+    igbh,
+    dgl_chunked,
+    parquet,
+    n_triples,
+    triples,
+    synthetic_igbh
+  };
   /// The kind of ids in a list of edges: the nodes' numbers, other integers, or any text.
   enum class Ids { number, sparse, string };
 
@@ -81,7 +97,19 @@ struct DatasetSource {
 
   Count classes = 19;          ///< igb: which of its two sets of labels, 19 or 2983
   bool ignore_values = false;  ///< matrix_market: entries are edges without weights
-  TableNames tables = {};      ///< parquet, edge_list
+  TableNames tables = {};      ///< parquet, edge_list, n_triples
+
+  // These are for graphs of several types.
+  std::string target = {};  ///< the type whose labels and splits are read; empty: the only one that has some
+  bool reverse = false;     ///< whether every relation gets another one in the other direction
+  bool literals = false;    ///< n_triples: whether literals are nodes
+  std::filesystem::path train = {}, valid = {}, test = {};  ///< n_triples: tables of labeled nodes
+
+  // These are for synthetic_igbh.
+  double scale = 0.01;  ///< the share of IGBH-Full's nodes and edges
+  Count cols = 1024;    ///< of the features
+  DType dtype = DType::f16;
+  std::uint64_t seed = 0;
 };
 
 /// The forms in which a user names the sources that read_graph() takes:
@@ -132,11 +160,14 @@ struct GraphArrays {
   std::optional<Count> num_nodes;  ///< unset: the rows of `x` or `y`, or the largest id + 1
 };
 
-/// A graph of several types in memory.
+/// A graph of several types in memory. An array without data is absent.
 struct TypedArrays {
   struct Nodes {
     std::string type;
     Count count = 0;
+    NpyArray x = {};                             ///< (count, columns) features of this type
+    NpyArray y = {};                             ///< as GraphArrays::y, of one type
+    NpyArray train = {}, valid = {}, test = {};  ///< ids within the type, or masks
   };
   struct Edges {
     EdgeType type;
@@ -146,13 +177,13 @@ struct TypedArrays {
   std::string name = "arrays";
   std::vector<Nodes> nodes;
   std::vector<Edges> edges;
-  /// Features of all nodes, type after type, or absent; as GraphArrays::x.
+  /// Features of all nodes, type after type, instead of Nodes::x; as GraphArrays::x.
   NpyArray x;
 };
 
-/// Puts a graph together, without labels and splits: relation r has the edges of
-/// edges[r], of which edge e has the id edge_offsets[r] + e. Duplicates and self-loops stay. Throws
-/// InputError and OutOfMemory.
+/// Puts a graph together: relation r has the edges of edges[r], of which edge e has the id
+/// edge_offsets[r] + e. Duplicates and self-loops stay. Features of types of different widths become one
+/// table, see GraphTypes::feature_cols. Throws InputError, also for labels of several types, and OutOfMemory.
 Graph graph_from_typed_arrays(const TypedArrays& arrays, int num_threads);
 
 /// Puts the graph together as read_graph() does a npy: folder, with the same checks. Edge e of `edge_index`

@@ -73,6 +73,16 @@ struct GraphSummary {
 
   std::string name;
   Count nodes = 0, edges = 0;
+  struct NodeType {
+    std::string name;
+    Count nodes = 0, feature_cols = 0;
+  };
+  struct Relation {
+    graph::EdgeType type;
+    Count edges = 0;
+  };
+  std::vector<NodeType> node_types = {};  ///< empty: one type and one relation
+  std::vector<Relation> relations = {};
   bool undirected = false, has_weights = false, multi_label = false;
   graph::CleaningReport cleaning;
   Degrees in_degrees;

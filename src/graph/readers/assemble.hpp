@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <cstddef>
+#include <optional>
 #include <string>
 
 #include "build_csc.hpp"
@@ -16,18 +18,28 @@ struct Assembly {
   ThreadPool& pool;
   ScratchStore* scratch = nullptr;
   StoredLists lists = {};  ///< with `scratch`, after build_structure()
+  /// The type of nodes that files of labels and splits are about, in a graph of several types, if one is
+  /// known.
+  std::optional<std::size_t> target = {};
 };
 
 /// One reader per format; read_graph() has the contracts, and calls finish_graph() on the result.
 Graph read_ogb(const DatasetSource& source, const ReadOptions& options, Assembly& assembly);
 Graph read_graphbolt(const DatasetSource& source, const ReadOptions& options, Assembly& assembly);
 Graph read_npy_folder(const DatasetSource& source, const ReadOptions& options, Assembly& assembly);
+/// The same of a set whose raw/triplet-type-list names relations.
+Graph read_typed_ogb(const DatasetSource& source, const ReadOptions& options, Assembly& assembly);
+/// The same of a folder with nodes/TYPE and edges/SOURCE__NAME__DESTINATION.
+Graph read_typed_npy(const DatasetSource& source, const ReadOptions& options, Assembly& assembly);
 Graph read_edge_list(const DatasetSource& source, const ReadOptions& options, Assembly& assembly);
 Graph read_metis(const DatasetSource& source, const ReadOptions& options, Assembly& assembly);
 Graph read_igb(const DatasetSource& source, const ReadOptions& options, Assembly& assembly);
 Graph read_dgl_chunked(const DatasetSource& source, const ReadOptions& options, Assembly& assembly);
 Graph read_parquet(const DatasetSource& source, const ReadOptions& options, Assembly& assembly);
 Graph read_matrix_market(const DatasetSource& source, const ReadOptions& options, Assembly& assembly);
+Graph read_n_triples(const DatasetSource& source, const ReadOptions& options, Assembly& assembly);
+Graph read_triples(const DatasetSource& source, const ReadOptions& options, Assembly& assembly);
+Graph read_igbh(const DatasetSource& source, const ReadOptions& options, Assembly& assembly);
 
 /// Gives the graph its structure: the lists of in-neighbors with the weights of their edges, what cleaning
 /// changed, and whether every edge has its opposite. Edges are added in both directions with `add_reverse`.

@@ -7,8 +7,6 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <numeric>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,6 +19,7 @@
 #include "readers/text/edge_buffer.hpp"
 #include "readers/text/fields.hpp"
 #include "readers/text/line_blocks.hpp"
+#include "readers/typed_graph.hpp"
 #include "strata/graph/npy.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
@@ -42,7 +41,8 @@ struct Chunks {
 class DglChunkedReader {
  public:
   DglChunkedReader(const DatasetSource& source, const ReadOptions& options, Assembly& assembly)
-      : folder_(source.place),
+      : source_(source),
+        folder_(source.place),
         file_(folder_ / "metadata.json"),
         options_(options),
         pool_(assembly.pool),
@@ -50,12 +50,19 @@ class DglChunkedReader {
 
   Graph read() {
     load();
-    graph_.name = text_or(root_, "graph_name", fs::weakly_canonical(folder_).filename().string());
-    const std::string node_type = only_type("node_type"), edge_type = only_type("edge_type");
-    num_nodes_ = count_of_chunks("num_nodes_per_chunk");
-    read_edges(edge_type);
-    read_node_data(node_type);
-    return std::move(graph_);
+    parts_.name = text_or(root_, "graph_name", fs::weakly_canonical(folder_).filename().string());
+    const std::vector<std::string> types = types_of("node_type"), relations = types_of("edge_type");
+    several_ = types.size() > 1 || relations.size() > 1;
+    const std::vector<Count> nodes = counts_of_chunks("num_nodes_per_chunk", types.size()),
+                             edges = counts_of_chunks("num_edges_per_chunk", relations.size());
+    for (std::size_t t = 0; t < types.size(); ++t) read_nodes(types[t], nodes[t]);
+    for (std::size_t r = 0; r < relations.size(); ++r) read_edges(relations[r], edges[r]);
+    if (source_.reverse) add_reverses(parts_);
+    const auto target = choose_target(parts_.nodes, labelled_, source_.target, file_.string());
+    Graph graph = join_types(std::move(parts_), options_, assembly_);
+    if (target) put_nodes(std::move(about_[*target]), *target, graph);
+    assembly_.target = target;
+    return graph;
   }
 
  private:
@@ -101,27 +108,32 @@ class DglChunkedReader {
     return at.contains(field) && at.at(field).is_string() ? at.at(field).get<std::string>() : fallback;
   }
 
-  std::string only_type(const char* field) const {
+  std::vector<std::string> types_of(const char* field) const {
     const Json& types = require(root_, field);
-    if (!types.is_array() || types.size() != 1 || !types[0].is_string())
-      refuse(fmt::format("'{}' does not name one type", field),
-             "Only graphs of one node type and one edge type are supported.");
-    return types[0].get<std::string>();
+    if (!types.is_array() || types.empty() ||
+        !std::ranges::all_of(types, [](const Json& type) { return type.is_string(); }))
+      refuse(fmt::format("'{}' is not a list of types", field), "See DGL's chunked graph format.");
+    return types.get<std::vector<std::string>>();
   }
 
-  Count count_of_chunks(const char* field) const {
+  /// The rows of all chunks of each type.
+  std::vector<Count> counts_of_chunks(const char* field, std::size_t types) const {
     const Json& counts = require(root_, field);
-    if (!counts.is_array() || counts.size() != 1 || !counts[0].is_array())
-      refuse(fmt::format("'{}' is not a list of one list", field),
-             "Write the sizes of the chunks of the only type.");
-    Count sum = 0;
-    for (const Json& count : counts[0]) {
-      if (!count.is_number_unsigned() || count.get<std::uint64_t>() > (std::uint64_t{1} << 48))
-        refuse(fmt::format("'{}' holds {}", field, printable(count.dump().substr(0, 40))),
-               "Write numbers of rows.");
-      sum += count.get<Count>();
+    if (!counts.is_array() || counts.size() != types ||
+        !std::ranges::all_of(counts, [](const Json& of_type) { return of_type.is_array(); }))
+      refuse(fmt::format("'{}' is not a list of {}", field, counted(static_cast<Count>(types), "list")),
+             "Write a list of the sizes of the chunks of each type.");
+    std::vector<Count> sums;
+    for (const Json& of_type : counts) {
+      Count& sum = sums.emplace_back(0);
+      for (const Json& count : of_type) {
+        if (!count.is_number_unsigned() || count.get<std::uint64_t>() > (std::uint64_t{1} << 48))
+          refuse(fmt::format("'{}' holds {}", field, printable(count.dump().substr(0, 40))),
+                 "Write numbers of rows.");
+        sum += count.get<Count>();
+      }
     }
-    return sum;
+    return sums;
   }
 
   Chunks chunks_of(const Json& entry, const std::string& what) const {
@@ -146,25 +158,25 @@ class DglChunkedReader {
            "Move the file into the folder, or trust the file with --allow-outside-paths.");
   }
 
-  void read_edges(const std::string& type) {
+  void read_edges(const std::string& type, Count stated) {
     const Json& of_types = require(root_, "edges");
     const Chunks chunks = chunks_of(require(of_types, type.c_str()), "the edges");
-    EdgeBuffer edges(file_.string(), assembly_.scratch);
+    EdgeBuffer buffer(several_ ? fmt::format("{}: {}", file_.string(), printable(type)) : file_.string(),
+                      assembly_.scratch);
     for (std::size_t i = 0; i < chunks.files.size(); ++i) {
       const double share = static_cast<double>(i + 1) / static_cast<double>(chunks.files.size());
       if (chunks.format == "csv")
-        read_pairs(chunks.files[i], chunks.delimiter, edges);
+        read_pairs(chunks.files[i], chunks.delimiter, buffer);
       else
-        append_array(chunks.files[i], edges, share);
+        append_array(chunks.files[i], buffer, share);
     }
-    const Count stated = count_of_chunks("num_edges_per_chunk");
-    if (edges.size() != stated)
-      refuse(fmt::format("{} edges in the files, but {} are stated", edges.size(), stated),
+    if (buffer.size() != stated)
+      refuse(fmt::format("{} edges in the files, but {} are stated", buffer.size(), stated),
              "Copy the files again.");
-    EdgeList list = edges.list();
-    const std::optional<EdgeWeights> weights = read_weights(type, list);
-    build_structure(graph_, num_nodes_, list, options_,
-                    options_.direction == ReadOptions::Direction::undirected, assembly_);
+    TypedParts::Edges edges =
+        edges_between(several_ ? parse_relation(type, ":", file_.string()) : EdgeType{}, std::move(buffer));
+    read_weights(type, edges);
+    parts_.edges.push_back(std::move(edges));
   }
 
   void read_pairs(const fs::path& path, const std::string& delimiter, EdgeBuffer& edges) {
@@ -271,30 +283,37 @@ class DglChunkedReader {
       if (!take(name, entry)) spdlog::warn("{}: {} '{}' is not read", file_.string(), field, printable(name));
   }
 
-  /// The owner of the weights that the edges then have.
-  std::optional<EdgeWeights> read_weights(const std::string& type, EdgeList& edges) {
-    std::optional<EdgeWeights> weights;
+  void read_weights(const std::string& type, TypedParts::Edges& edges) {
     for_each_field("edge_data", type, [&](const std::string& name, const Json& entry) {
       if (name != "weight") return false;
       const NpyArray array = array_of(chunks_of(entry, name));
-      weights.emplace(edge_weights_of(array, assembly_.scratch));
-      weights->give_to(edges, array.origin);
+      give_weights(edges, edge_weights_of(array, assembly_.scratch), array.origin);
       return true;
     });
-    return weights;
   }
 
-  void read_node_data(const std::string& type) {
+  void read_nodes(const std::string& type, Count count) {
+    Graph& nodes = about_.emplace_back();
+    nodes.structure.num_nodes = count;
+    read_node_data(type, nodes);
+    if (!nodes.labels.empty() || !nodes.splits.train.empty() || !nodes.splits.valid.empty() ||
+        !nodes.splits.test.empty())
+      labelled_.push_back(parts_.nodes.size());
+    parts_.nodes.push_back({.type = type, .count = count, .features = nodes.features});
+  }
+
+  void read_node_data(const std::string& type, Graph& nodes) {
     for_each_field("node_data", type, [&](const std::string& name, const Json& entry) {
       if (name == "feat") {
-        graph_.features = features_of(array_of(chunks_of(entry, name)), num_nodes_, pool_, assembly_.scratch);
+        nodes.features =
+            features_of(array_of(chunks_of(entry, name)), nodes.num_nodes(), pool_, assembly_.scratch);
       } else if (name == "label" || name == "labels") {
-        take_labels(labels_of(array_of(chunks_of(entry, name))));
+        take_labels(labels_of(array_of(chunks_of(entry, name))), nodes);
       } else if (name == "train_mask" || name == "val_mask" || name == "test_mask") {
-        std::vector<NodeId>& split = name == "train_mask" ? graph_.splits.train
-                                     : name == "val_mask" ? graph_.splits.valid
-                                                          : graph_.splits.test;
-        split = nodes_of_mask(array_of(chunks_of(entry, name)), num_nodes_);
+        std::vector<NodeId>& split = name == "train_mask" ? nodes.splits.train
+                                     : name == "val_mask" ? nodes.splits.valid
+                                                          : nodes.splits.test;
+        split = nodes_of_mask(array_of(chunks_of(entry, name)), nodes.num_nodes());
       } else {
         return false;
       }
@@ -302,21 +321,25 @@ class DglChunkedReader {
     });
   }
 
-  void take_labels(NodeLabels labels) {
-    if (labels.rows != num_nodes_)
-      refuse(fmt::format("{} labels for {} nodes", labels.rows, num_nodes_), "Write one label per node.");
-    graph_.labels = std::move(labels.values);
-    graph_.multi_label = labels.set_of > 0;
-    graph_.num_classes = labels.set_of;
+  void take_labels(NodeLabels labels, Graph& nodes) const {
+    if (labels.rows != nodes.num_nodes())
+      refuse(fmt::format("{} labels for {} nodes", labels.rows, nodes.num_nodes()),
+             "Write one label per node.");
+    nodes.labels = std::move(labels.values);
+    nodes.multi_label = labels.set_of > 0;
+    nodes.num_classes = labels.set_of;
   }
 
+  const DatasetSource& source_;
   fs::path folder_, file_;
   const ReadOptions& options_;
   ThreadPool& pool_;
   Assembly& assembly_;
   Json root_;
-  Count num_nodes_ = 0;
-  Graph graph_;
+  bool several_ = false;
+  TypedParts parts_;
+  std::vector<Graph> about_;           ///< features, labels and splits of each type
+  std::vector<std::size_t> labelled_;  ///< types with labels or splits
 };
 
 }  // namespace

@@ -3,12 +3,14 @@
 #include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 
 #include "readers/assemble.hpp"
 #include "readers/columns.hpp"
 #include "readers/numpy/mapped_file.hpp"
+#include "readers/typed_graph.hpp"
 #include "strata/graph/npy.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
@@ -52,7 +54,6 @@ fs::path processed_folder(const fs::path& place) {
 /// The arrays of a set, none of which is read yet.
 struct IgbArrays {
   NpyArray features, edges, labels;
-  bool has_all_labels = true;  ///< the full set, whose labels have no header, has those of its first nodes
 };
 
 void refuse_missing_files(const std::vector<fs::path>& files) {
@@ -73,30 +74,48 @@ void require_form(const NpyArray& array, const char* kinds, bool has_form, const
                    "Copy or download the file again, or write it so.");
 }
 
+NpyArray open_features(const fs::path& path) {
+  NpyArray array = read_floats(path, kFeatureCols);
+  require_form(array, "f", array.shape.size() == 2 && array.shape[1] > 0,
+               "floats of shape (N, columns): a row of features per node");
+  return array;
+}
+
+NpyArray open_edges(const fs::path& path) {
+  NpyArray array = read_npy(path);
+  const std::vector<Count>& pairs = array.shape;
+  require_form(array, "iu", pairs.size() == 2 && (pairs[0] == 2 || pairs[1] == 2),
+               "integers of shape (E, 2): a source and a destination per edge");
+  return array;
+}
+
+fs::path label_file(const fs::path& papers, const DatasetSource& source) {
+  return papers / (source.classes == 19 ? "node_label_19.npy" : "node_label_2K.npy");
+}
+
+NpyArray open_labels(const fs::path& path, const NpyArray& features) {
+  NpyArray array = read_floats(path, 0);
+  const std::vector<Count>& classes = array.shape;
+  require_form(array, "fiu", classes.size() == 1 || (classes.size() == 2 && classes[1] == 1),
+               "numbers of shape (N,): a class per node");
+  // The full set, whose labels have no header, has those of its first nodes.
+  const Count rows = features.shape[0];
+  if (classes[0] > rows || (is_npy(path) && classes[0] != rows))
+    throw InputError(fmt::format("{}: {} labels for {} nodes, of which {} has the features", array.origin,
+                                 classes[0], rows, features.origin),
+                     "Copy or download the files again.");
+  return array;
+}
+
 /// Opens the arrays and refuses what does not fit before any of them is read.
 IgbArrays open_arrays(const DatasetSource& source) {
   const fs::path folder = processed_folder(source.place), paper = folder / "paper";
   const fs::path features = paper / "node_feat.npy",
                  edges = folder / "paper__cites__paper" / "edge_index.npy",
-                 labels = paper / (source.classes == 19 ? "node_label_19.npy" : "node_label_2K.npy");
+                 labels = label_file(paper, source);
   refuse_missing_files({features, edges, labels});
-  IgbArrays arrays{.features = read_floats(features, kFeatureCols),
-                   .edges = read_npy(edges),
-                   .labels = read_floats(labels, 0),
-                   .has_all_labels = is_npy(labels)};
-  const std::vector<Count>& rows = arrays.features.shape;
-  const std::vector<Count>& pairs = arrays.edges.shape;
-  const std::vector<Count>& classes = arrays.labels.shape;
-  require_form(arrays.features, "f", rows.size() == 2 && rows[1] > 0,
-               "floats of shape (N, columns): a row of features per node");
-  require_form(arrays.edges, "iu", pairs.size() == 2 && (pairs[0] == 2 || pairs[1] == 2),
-               "integers of shape (E, 2): a source and a destination per edge");
-  require_form(arrays.labels, "fiu", classes.size() == 1 || (classes.size() == 2 && classes[1] == 1),
-               "numbers of shape (N,): a class per node");
-  if (classes[0] > rows[0] || (arrays.has_all_labels && classes[0] != rows[0]))
-    throw InputError(fmt::format("{}: {} labels for {} nodes, of which {} has the features",
-                                 arrays.labels.origin, classes[0], rows[0], arrays.features.origin),
-                     "Copy or download the files again.");
+  IgbArrays arrays{.features = open_features(features), .edges = open_edges(edges), .labels = {}};
+  arrays.labels = open_labels(labels, arrays.features);
   return arrays;
 }
 
@@ -115,6 +134,24 @@ Splits splits_of(const std::vector<std::int32_t>& labels) {
           .test = {valid_end, labelled.end()}};
 }
 
+void take_labels(const NpyArray& labels, Count classes, Graph& graph) {
+  graph.labels = labels_of(labels).values;
+  if (std::ssize(graph.labels) < graph.num_nodes())
+    spdlog::info("{}: labels of the first {} of {} nodes", labels.origin, graph.labels.size(),
+                 graph.num_nodes());
+  graph.labels.resize(at(graph.num_nodes()), -1);
+  graph.num_classes = classes;
+  graph.splits = splits_of(graph.labels);
+}
+
+std::vector<fs::path> folders_of_set(const fs::path& folder) {
+  std::vector<fs::path> folders;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder))
+    if (entry.is_directory()) folders.push_back(entry.path());
+  std::ranges::sort(folders);
+  return folders;
+}
+
 }  // namespace
 
 Graph read_igb(const DatasetSource& source, const ReadOptions& options, Assembly& assembly) {
@@ -128,12 +165,38 @@ Graph read_igb(const DatasetSource& source, const ReadOptions& options, Assembly
                     options.direction == ReadOptions::Direction::undirected, assembly);
   }
   graph.features = features_of(arrays.features, nodes, assembly.pool, assembly.scratch);
-  graph.labels = labels_of(arrays.labels).values;
-  if (std::ssize(graph.labels) < nodes)
-    spdlog::info("{}: labels of the first {} of {} nodes", arrays.labels.origin, graph.labels.size(), nodes);
-  graph.labels.resize(at(nodes), -1);
-  graph.num_classes = source.classes;
-  graph.splits = splits_of(graph.labels);
+  take_labels(arrays.labels, source.classes, graph);
+  return graph;
+}
+
+Graph read_igbh(const DatasetSource& source, const ReadOptions& options, Assembly& assembly) {
+  const fs::path folder = processed_folder(source.place);
+  TypedParts parts{
+      .name = "igbh-" + fs::weakly_canonical(source.place).filename().string(), .nodes = {}, .edges = {}};
+  std::vector<NpyArray> features;
+  for (const fs::path& place : folders_of_set(folder)) {
+    const std::string name = place.filename().string();
+    const bool relation = name.find("__") != name.npos;
+    const fs::path file = place / (relation ? "edge_index.npy" : "node_feat.npy");
+    refuse_missing_files({file});
+    if (relation) {
+      parts.edges.push_back(edges_between(parse_relation(name, "__", place.string()), open_edges(file)));
+      continue;
+    }
+    features.push_back(open_features(file));
+    if (name == "paper") assembly.target = parts.nodes.size();
+    parts.nodes.push_back({.type = name, .count = features.back().shape[0]});
+  }
+  const fs::path label_path = label_file(folder / "paper", source);
+  refuse_missing_files({label_path});
+  const NpyArray labels = open_labels(label_path, features.at(*assembly.target));
+  for (std::size_t t = 0; t < features.size(); ++t)
+    parts.nodes[t].features = features_of(features[t], parts.nodes[t].count, assembly.pool);
+  if (source.reverse) add_reverses(parts);
+  Graph graph = join_types(std::move(parts), options, assembly);
+  Graph papers = nodes_of(graph, *assembly.target);
+  take_labels(labels, source.classes, papers);
+  put_nodes(std::move(papers), *assembly.target, graph);
   return graph;
 }
 

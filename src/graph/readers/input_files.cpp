@@ -8,6 +8,7 @@
 
 #include "readers/dataset_path.hpp"
 #include "readers/parquet/parquet_table.hpp"
+#include "readers/text/class_tables.hpp"
 #include "readers/yaml_document.hpp"
 #include "strata/graph/manifest_file.hpp"
 #include "strata/util/error.hpp"
@@ -48,18 +49,59 @@ Files npy_files(const fs::path& place) {
       {"edge_index.npy", "indptr.npy", "indices.npy", "adjacency.npz", "edge_weight.npy", "num_nodes.npy",
        "x.npy", "y.npy", "node_weight.npy", "train.npy", "valid.npy", "val.npy", "test.npy"},
       files);
+  for (const fs::path& type : folders_in(place / "nodes"))
+    add_named(type, {"x.npy", "y.npy", "num_nodes.npy", "train.npy", "valid.npy", "val.npy", "test.npy"},
+              files);
+  for (const fs::path& relation : folders_in(place / "edges"))
+    add_named(relation, {"edge_index.npy", "edge_weight.npy"}, files);
   return files;
+}
+
+/// Tables of OGB in a folder: NAME.csv.gz or NAME.csv.
+void add_tables(const fs::path& folder, std::initializer_list<const char*> names, Files& files) {
+  for (const std::string name : names)
+    add_named(folder, {(name + ".csv.gz").c_str(), (name + ".csv").c_str()}, files);
 }
 
 Files ogb_files(const fs::path& place) {
   Files files;
-  add_named(place / "raw", {"data.npz", "node-label.npz"}, files);
-  for (const std::string name :
-       {"num-node-list", "num-edge-list", "edge", "edge-feat", "node-feat", "node-label"})
-    add_named(place / "raw", {(name + ".csv.gz").c_str(), (name + ".csv").c_str()}, files);
-  for (const fs::path& split : folders_in(place / "split"))
-    add_named(split, {"train.csv.gz", "train.csv", "valid.csv.gz", "valid.csv", "test.csv.gz", "test.csv"},
-              files);
+  const fs::path raw = place / "raw";
+  add_named(raw, {"data.npz", "node-label.npz"}, files);
+  add_tables(raw,
+             {"num-node-list", "num-edge-list", "edge", "edge-feat", "node-feat", "node-label",
+              "num-node-dict", "triplet-type-list", "nodetype-has-feat", "nodetype-has-label"},
+             files);
+  for (const fs::path& relation : folders_in(raw / "relations"))
+    add_tables(relation, {"num-edge-list", "edge"}, files);
+  for (const fs::path& type : folders_in(raw / "node-feat")) add_tables(type, {"node-feat"}, files);
+  for (const fs::path& type : folders_in(raw / "node-label")) add_tables(type, {"node-label"}, files);
+  for (const fs::path& split : folders_in(place / "split")) {
+    add_tables(split, {"train", "valid", "test", "nodetype-has-split"}, files);
+    for (const fs::path& type : folders_in(split)) add_tables(type, {"train", "valid", "test"}, files);
+  }
+  return files;
+}
+
+/// The files of a set with several types of nodes and relations.
+Files igbh_files(const fs::path& place) {
+  Files files;
+  for (const fs::path& folder : {place / "processed", place})
+    for (const fs::path& type : folders_in(folder))
+      add_named(type, {"node_feat.npy", "node_label_19.npy", "node_label_2K.npy", "edge_index.npy"}, files);
+  return files;
+}
+
+Files triple_files(const fs::path& place) {
+  if (is_file(place)) return {place};
+  Files files;
+  add_named(place, {"train2id.txt", "entity2id.txt", "relation2id.txt", "train.txt", "train.tsv"}, files);
+  return files;
+}
+
+Files n_triples_files(const DatasetSource& source) {
+  Files files = class_tables(source);
+  files.push_back(source.place);
+  std::erase_if(files, [](const fs::path& file) { return !is_file(file); });
   return files;
 }
 
@@ -142,10 +184,18 @@ Files dataset_files(const DatasetSource& source) {
       return described_files(source.place / "metadata.json", texts_of_json);
     case DatasetSource::Format::parquet:
       return parquet_files(source);
+    case DatasetSource::Format::igbh:
+      return igbh_files(source.place);
+    case DatasetSource::Format::triples:
+      return triple_files(source.place);
+    case DatasetSource::Format::n_triples:
+      return n_triples_files(source);
     case DatasetSource::Format::edge_list:
     case DatasetSource::Format::metis:
     case DatasetSource::Format::matrix_market:
       return is_file(source.place) ? Files{source.place} : Files{};
+    case DatasetSource::Format::synthetic_igbh:
+      return {};
   }
   return {};
 }

@@ -5,11 +5,13 @@
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
+#include <map>
 #include <sstream>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "generators/igbh.hpp"
 #include "readers/column_names.hpp"
 #include "readers/input_files.hpp"
 #include "readers/node_table.hpp"
@@ -36,6 +38,7 @@ constexpr Count kInflation = 6;             // of compressed text
 constexpr Count kScratchBytesPerEdge = 12;  // while lists are sorted: two ids and the edge's
 constexpr Count kWeightBytes = 8;           // of an edge: as read, and with its entry
 constexpr Count kNameBytes = 160;           // of a node, beside the letters
+constexpr Count kIgbCols = 1024;            // of arrays without a header
 constexpr double kMargin = 1.1;             // lines may get shorter
 
 /// Whether a file is gzip, zstd or zip, whatever its name.
@@ -154,8 +157,58 @@ void measure_matrix(const fs::path& path, InputSize& size) {
   if (file.contains("indptr")) size.nodes = file.describe("indptr").size() - 1;
 }
 
-void measure_npy(const fs::path& place, InputSize& size) {
+/// The one number of an array, or none.
+Count number_in(const NpyArray& array) {
+  Count number = 0;
+  if (array.kind == 'i' && array.size() == 1)
+    visit_numbers(array, [&](const auto* value) { number = stated(static_cast<Count>(to_number(*value))); });
+  return number;
+}
+
+/// Measures arrays of a graph of several types. Rows of features are copied, and become as long as those of
+/// the widest type.
+void measure_typed(const DatasetSource& source, InputSize& size) {
+  constexpr Count kEntryBytes = 16, kLabelAndSplitBytes = 4 + 8, kFloatBytes = 4;
+  std::map<fs::path, Count> nodes;  // by folder
+  Count cols = 0;
+  for (const fs::path& file : dataset_files(source)) {
+    const std::string name = file.filename().string();
+    Count& of_type = nodes[file.parent_path()];
+    if (!is_npy(file)) {
+      if (name != "node_feat.npy") continue;
+      of_type = bytes_of(file) / (kIgbCols * kFloatBytes);
+      cols = std::max(cols, kIgbCols);
+      continue;
+    }
+    const NpyArray array = read_npy(file);
+    const bool features = name == "x.npy" || name == "node_feat.npy";
+    if (features) cols = std::max(cols, array.shape.size() == 2 ? array.shape[1] : 1);
+    if ((features || name == "y.npy") && !array.shape.empty()) of_type = array.shape[0];
+    if (name == "num_nodes.npy") of_type = number_in(array);
+    if (name == "edge_index.npy") {
+      size.edges += array.size() / 2 * (source.reverse ? 2 : 1);
+      size.bytes_of_edges = std::max(size.bytes_of_edges, kEntryBytes * array.size() / 2);
+    }
+    if (name == "edge_weight.npy") size.bytes_in_memory += kWeightBytes * array.size();
+  }
+  for (const auto& [folder, count] : nodes) size.nodes += count;
+  size.bytes_in_memory += size.nodes * (kLabelAndSplitBytes + kFloatBytes * cols);
+}
+
+void measure_igbh_shape(const DatasetSource& source, InputSize& size) {
+  constexpr Count kLabelAndSplitBytes = 4 + 8, kDrawnBytes = 8;
+  const IgbhSize made = size_of_igbh(source);
+  size.nodes = made.nodes;
+  size.edges = made.edges;
+  size.bytes_in_memory =
+      size.nodes * (kLabelAndSplitBytes + source.cols * static_cast<Count>(size_of(source.dtype))) +
+      kDrawnBytes * size.edges;
+}
+
+void measure_npy(const DatasetSource& source, InputSize& size) {
+  const fs::path& place = source.place;
   std::error_code code;
+  if (fs::is_directory(place / "edges", code)) return measure_typed(source, size);
   if (!fs::is_directory(place, code) || fs::exists(place / "adjacency.npz")) {
     measure_matrix(fs::is_directory(place, code) ? place / "adjacency.npz" : place, size);
   } else if (fs::exists(place / "edge_index.npy")) {
@@ -165,12 +218,8 @@ void measure_npy(const fs::path& place, InputSize& size) {
     size.nodes = read_npy(place / "indptr.npy").size() - 1;
   }
   if (fs::exists(place / "num_nodes.npy")) {
-    const NpyArray number = read_npy(place / "num_nodes.npy");
-    if (number.kind == 'i' && number.size() == 1) {
-      size.nodes_from = number.origin;
-      visit_numbers(number,
-                    [&](const auto* value) { size.nodes = stated(static_cast<Count>(to_number(*value))); });
-    }
+    size.nodes_from = (place / "num_nodes.npy").string();
+    size.nodes = number_in(read_npy(place / "num_nodes.npy"));
   }
   add_features(place / "x.npy", size);
   if (fs::exists(place / "y.npy")) add_labels(place / "y.npy", size);
@@ -187,13 +236,13 @@ void measure_npy(const fs::path& place, InputSize& size) {
 void measure_igb(const fs::path& place, InputSize& size) {
   const fs::path folder = fs::is_directory(place / "processed") ? place / "processed" : place;
   add_edges(read_npy(folder / "paper__cites__paper" / "edge_index.npy"), size);
-  constexpr Count kFeatureCols = 1024, kLabelAndSplitBytes = 4 + 8;
+  constexpr Count kLabelAndSplitBytes = 4 + 8;
   const fs::path features = folder / "paper" / "node_feat.npy";
   if (is_npy(features)) {  // the large sets have no header
     add_features(features, size);
   } else {
     size.bytes_mapped += bytes_of(features);
-    size.nodes = bytes_of(features) / (kFeatureCols * 4);
+    size.nodes = bytes_of(features) / (kIgbCols * 4);
   }
   size.bytes_in_memory += kLabelAndSplitBytes * size.nodes;
 }
@@ -292,6 +341,15 @@ void measure_list(const DatasetSource& source, InputSize& size) {
     size.bytes_of_edges += size.edges * kMostNames * kNameBytes + 3 * static_cast<std::int64_t>(bytes);
 }
 
+/// Measures triples as text, by the least length of a line; every line may name two new nodes.
+void measure_triples(const DatasetSource& source, InputSize& size) {
+  std::int64_t bytes = 0;
+  for (const fs::path& file : dataset_files(source)) bytes += bytes_of(file);
+  size.edges = bytes / (source.format == Format::n_triples ? 14 : kLeastBytesPerEdge);
+  if (source.reverse) size.edges *= 2;
+  size.bytes_in_memory = 3 * bytes;
+}
+
 /// Parquet files state how many rows and values they have.
 void measure_parquet(const DatasetSource& source, InputSize& size) {
   const std::vector<fs::path> edge_files = table_files(source.place, source.tables.edges);
@@ -317,13 +375,20 @@ void measure_parquet(const DatasetSource& source, InputSize& size) {
 void measure_dataset(const DatasetSource& source, InputSize& size) {
   switch (source.format) {
     case Format::npy:
-      return measure_npy(source.place, size);
+      return measure_npy(source, size);
     case Format::igb:
       return measure_igb(source.place, size);
     case Format::parquet:
       return measure_parquet(source, size);
     case Format::edge_list:
       return measure_list(source, size);
+    case Format::synthetic_igbh:
+      return measure_igbh_shape(source, size);
+    case Format::igbh:
+      return measure_typed(source, size);
+    case Format::n_triples:
+    case Format::triples:
+      return measure_triples(source, size);
     case Format::metis:
     case Format::matrix_market:
       return measure_stated(source, size);

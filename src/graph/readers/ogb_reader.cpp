@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include "readers/columns.hpp"
 #include "readers/csv.hpp"
 #include "readers/edge_weights.hpp"
+#include "readers/ogb_tables.hpp"
 #include "readers/text/edge_buffer.hpp"
 #include "strata/graph/npy.hpp"
 #include "strata/util/error.hpp"
@@ -28,22 +28,6 @@ constexpr std::array kDirectedSets = {"ogbn_arxiv",     "arxiv",          "ogbn_
 constexpr std::array kUndirectedSets = {"ogbn_products", "products",    "ogbn_proteins", "proteins",
                                         "ogbl_ppa",      "ppassoc",     "ogbl_collab",   "collab",
                                         "ogbl_ddi",      "drugbank-ddi"};
-
-/// "NAME.csv.gz", or the same inflated.
-std::optional<fs::path> find_csv(const fs::path& folder, const std::string& name) {
-  for (const char* const ending : {".csv.gz", ".csv"}) {
-    const fs::path path = folder / (name + ending);
-    if (fs::exists(path)) return path;
-  }
-  return std::nullopt;
-}
-
-fs::path require_csv(const fs::path& folder, const std::string& name) {
-  if (const auto path = find_csv(folder, name)) return *path;
-  throw InputError(
-      fmt::format("{}: no such file", (folder / (name + ".csv.gz")).string()),
-      "An OGB folder holds raw/edge.csv.gz, raw/num-node-list.csv.gz and so on, or raw/data.npz.");
-}
 
 bool is_among(const auto& sets, const std::string& name) {
   return std::ranges::find(sets, name) != sets.end();
@@ -66,10 +50,10 @@ class OgbReader {
     if (!fs::is_directory(raw_))
       throw InputError(fmt::format("{}: no folder 'raw' in it", folder_.string()),
                        "Give the folder of an OGB set, as ogb:dataset/ogbn_arxiv.");
-    for (const char* const typed : {"triplet-type-list.csv.gz", "edge_index_dict.npz"})
-      if (fs::exists(raw_ / typed))
-        throw InputError(fmt::format("{}: a graph of several node types", (raw_ / typed).string()),
-                         "Only graphs of one node type are supported.");
+    if (fs::exists(raw_ / "edge_index_dict.npz"))
+      throw InputError(
+          fmt::format("{}: a graph of several types as .npz", (raw_ / "edge_index_dict.npz").string()),
+          "Graphs of several types are read as tables: raw/triplet-type-list.csv.gz and so on.");
     if (fs::exists(raw_ / "data.npz"))
       read_binary();
     else
@@ -80,12 +64,12 @@ class OgbReader {
 
  private:
   void read_text() {
-    const Count nodes = read_single_count("num-node-list");
+    const Count nodes = read_ogb_count(raw_, "num-node-list", pool_);
     read_text_edges(nodes);
     const CsvExpectation node_rows{.rows = nodes, .cols = std::nullopt, .rows_from = "num-node-list"};
-    if (const auto path = find_csv(raw_, "node-feat"))
+    if (const auto path = find_ogb_table(raw_, "node-feat"))
       graph_.features = read_csv_features(*path, node_rows, pool_, assembly_.scratch);
-    if (const auto path = find_csv(raw_, "node-label"))
+    if (const auto path = find_ogb_table(raw_, "node-label"))
       take_labels(read_csv_labels(*path, node_rows, pool_, assembly_.scratch));
   }
 
@@ -96,8 +80,8 @@ class OgbReader {
 
   void read_text_edges(Count nodes) {
     CsvExpectation edge_rows{.rows = std::nullopt, .cols = 2, .rows_from = "num-edge-list"};
-    if (find_csv(raw_, "num-edge-list")) edge_rows.rows = read_single_count("num-edge-list");
-    EdgeBuffer buffer = read_csv_edges(require_csv(raw_, "edge"), edge_rows, pool_, assembly_.scratch);
+    if (find_ogb_table(raw_, "num-edge-list")) edge_rows.rows = read_ogb_count(raw_, "num-edge-list", pool_);
+    EdgeBuffer buffer = read_csv_edges(require_ogb_table(raw_, "edge"), edge_rows, pool_, assembly_.scratch);
     EdgeList edges = buffer.list();
     const std::optional<EdgeWeights> weights = read_text_weights(edges);
     build(nodes, edges);
@@ -106,10 +90,10 @@ class OgbReader {
   /// The owner of the weights that the edges then have.
   std::optional<EdgeWeights> read_text_weights(EdgeList& edges) {
     if (!weight_column_) {
-      if (const auto path = find_csv(raw_, "edge-feat")) warn_of_edge_features(*path);
+      if (const auto path = find_ogb_table(raw_, "edge-feat")) warn_of_edge_features(*path);
       return {};
     }
-    const fs::path path = require_csv(raw_, "edge-feat");
+    const fs::path path = require_ogb_table(raw_, "edge-feat");
     EdgeWeights weights = read_csv_weights(
         path, *weight_column_, {.rows = edges.count, .cols = std::nullopt, .rows_from = "the list of edges"},
         pool_, assembly_.scratch);
@@ -129,20 +113,6 @@ class OgbReader {
                        "Write one row per edge, in the order of the edges.");
     weights.give_to(edges, array.origin);
     return weights;
-  }
-
-  /// Reads a list with one entry per graph; datasets of many graphs are refused.
-  Count read_single_count(const std::string& name) {
-    const fs::path path = require_csv(raw_, name);
-    const CsvTable<NodeId> table =
-        read_csv<NodeId>(path, {.rows = std::nullopt, .cols = 1, .rows_from = {}}, pool_);
-    if (table.rows != 1)
-      throw InputError(fmt::format("{}: {} graphs", path.string(), table.rows),
-                       "Only sets of one graph are supported.");
-    if (table.values[0] < 0)
-      throw InputError(fmt::format("{}:1: {} is negative", path.string(), table.values[0]),
-                       "Correct the number.");
-    return table.values[0];
   }
 
   void read_binary() {
@@ -203,31 +173,8 @@ class OgbReader {
   }
 
   void read_splits() {
-    const std::optional<fs::path> folder = split_folder();
-    if (!folder) return;
-    graph_.splits = {.train = read_split(*folder, "train"),
-                     .valid = read_split(*folder, "valid"),
-                     .test = read_split(*folder, "test")};
-  }
-
-  std::optional<fs::path> split_folder() const {
-    std::vector<std::string> names;
-    if (fs::is_directory(folder_ / "split"))
-      for (const auto& entry : fs::directory_iterator(folder_ / "split"))
-        if (entry.is_directory()) names.push_back(entry.path().filename().string());
-    std::sort(names.begin(), names.end());
-    if (split_.empty() && names.empty()) return std::nullopt;
-    if (split_.empty() && names.size() == 1) return folder_ / "split" / names.front();
-    if (std::find(names.begin(), names.end(), split_) != names.end()) return folder_ / "split" / split_;
-    throw InputError(split_.empty() ? fmt::format("{}: several splits", (folder_ / "split").string())
-                                    : fmt::format("{}: no split '{}'", (folder_ / "split").string(), split_),
-                     fmt::format("Choose with ogb:{},split=NAME; there are: {}.", folder_.string(),
-                                 fmt::join(names, ", ")));
-  }
-
-  std::vector<NodeId> read_split(const fs::path& folder, const std::string& name) {
-    const fs::path path = require_csv(folder, name);
-    return read_csv<NodeId>(path, {.rows = std::nullopt, .cols = 1, .rows_from = {}}, pool_).values;
+    const std::optional<fs::path> folder = ogb_split_folder(folder_, split_);
+    if (folder) graph_.splits = read_ogb_splits(*folder, pool_);
   }
 
   fs::path folder_, raw_;

@@ -4,11 +4,15 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "generators/igbh.hpp"
 #include "generators/synthetic_kinds.hpp"
 #include "parts/whole_graph.hpp"
 #include "readers/assemble.hpp"
+#include "readers/columns.hpp"
 #include "readers/node_files.hpp"
+#include "readers/ogb_tables.hpp"
 #include "readers/parquet/parquet_table.hpp"
+#include "readers/typed_graph.hpp"
 #include "strata/graph/manifest_file.hpp"
 #include "strata/graph/synthetic.hpp"
 #include "strata/util/error.hpp"
@@ -38,6 +42,7 @@ void check_place(const DatasetSource& source) {
   std::error_code code;
   const bool folder = source.format == Format::ogb || source.format == Format::graphbolt ||
                       source.format == Format::npy || source.format == Format::igb ||
+                      source.format == Format::igbh || source.format == Format::triples ||
                       source.format == Format::dgl_chunked || source.format == Format::parquet;
   const std::string file = source.place.filename().string();
   if (folder && (file == "metadata.yaml" || file == "metadata.json"))
@@ -52,15 +57,24 @@ void check_place(const DatasetSource& source) {
                    near.empty() ? "Check the path." : fmt::format("Did you mean {}?", printable(near)));
 }
 
+/// Whether a folder for npy: has a folder per type.
+bool has_types(const fs::path& folder) {
+  std::error_code code;
+  return fs::is_directory(folder / "nodes", code) || fs::is_directory(folder / "edges", code);
+}
+
 Graph read_dataset(const DatasetSource& source, const ReadOptions& options, Assembly& assembly) {
   check_place(source);
   switch (source.format) {
     case DatasetSource::Format::ogb:
-      return read_ogb(source, options, assembly);
+      return find_ogb_table(source.place / "raw", "triplet-type-list")
+                 ? read_typed_ogb(source, options, assembly)
+                 : read_ogb(source, options, assembly);
     case DatasetSource::Format::graphbolt:
       return read_graphbolt(source, options, assembly);
     case DatasetSource::Format::npy:
-      return read_npy_folder(source, options, assembly);
+      return has_types(source.place) ? read_typed_npy(source, options, assembly)
+                                     : read_npy_folder(source, options, assembly);
     case DatasetSource::Format::edge_list:
       return read_edge_list(source, options, assembly);
     case DatasetSource::Format::metis:
@@ -73,6 +87,14 @@ Graph read_dataset(const DatasetSource& source, const ReadOptions& options, Asse
       return read_parquet(source, options, assembly);
     case DatasetSource::Format::matrix_market:
       return read_matrix_market(source, options, assembly);
+    case DatasetSource::Format::n_triples:
+      return read_n_triples(source, options, assembly);
+    case DatasetSource::Format::triples:
+      return read_triples(source, options, assembly);
+    case DatasetSource::Format::igbh:
+      return read_igbh(source, options, assembly);
+    case DatasetSource::Format::synthetic_igbh:
+      return generate_igbh(source, options, assembly);
   }
   throw Error("unknown format");
 }
@@ -98,6 +120,7 @@ bool states_nodes(const DatasetSource& source) {
   if (source.format == Format::edge_list) return source.ids != DatasetSource::Ids::number;
   if (source.format == Format::parquet) return !table_files(source.place, source.tables.nodes).empty();
   if (source.format != Format::npy) return true;
+  if (has_types(source.place)) return true;
   std::error_code ignored;
   for (const char* const name :
        {"x.npy", "y.npy", "node_weight.npy", "num_nodes.npy", "indptr.npy", "adjacency.npz"})
@@ -119,6 +142,28 @@ DatasetSource with_nodes_of(const NodeFiles& files, DatasetSource source, Thread
   return source;
 }
 
+/// Finishes a graph of several types: files of labels and splits are about the nodes of one of them.
+void finish_types(Graph& graph, const std::string& origin, const ReadOptions& options, const NodeFiles& files,
+                  Assembly& assembly) {
+  if (options.normalize_features && graph.features.cols > 0)
+    graph.features = normalized(graph.features, assembly.pool);
+  if (!assembly.target) {
+    if (files.any())
+      throw InputError(fmt::format("{}: files about nodes of a graph of several types", origin),
+                       "Name the type of these nodes behind the input: ,target=TYPE.");
+    return finish_graph(graph, origin, {}, assembly.pool);
+  }
+  const bool several = graph.types.nodes.size() > 1;
+  if (several && !files.features.empty())
+    throw InputError(fmt::format("{}: features of one of several types", files.features.string()),
+                     "Features of graphs of several types belong to the input.");
+  Graph nodes = nodes_of(graph, *assembly.target);
+  replace_by_files(nodes, files, assembly);
+  const std::string name = several ? ": " + printable(graph.types.nodes[*assembly.target]) : "";
+  finish_graph(nodes, origin + name, {}, assembly.pool);
+  put_nodes(std::move(nodes), *assembly.target, graph);
+}
+
 Graph read(const Source& source, const ReadOptions& options, const NodeFiles& files, Assembly& assembly) {
   Graph graph;
   std::string origin = source.text();
@@ -134,8 +179,12 @@ Graph read(const Source& source, const ReadOptions& options, const NodeFiles& fi
     const bool described = dataset.format == DatasetSource::Format::graphbolt;
     origin = (described ? dataset.place / "metadata.yaml" : dataset.place).string();
   }
-  replace_by_files(graph, files, assembly);
-  finish_graph(graph, origin, options, assembly.pool, assembly.scratch);
+  if (graph.types.several()) {
+    finish_types(graph, origin, options, files, assembly);
+  } else {
+    replace_by_files(graph, files, assembly);
+    finish_graph(graph, origin, options, assembly.pool, assembly.scratch);
+  }
   refuse_truncated_inputs();
   warn_of_probable_mistakes(graph, origin);
   return graph;

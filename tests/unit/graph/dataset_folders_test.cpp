@@ -216,7 +216,9 @@ TEST_F(DglChunked, RefusesWhatItCannotRead) {
 
 TEST_F(DglChunked, RefusesMetadataThatAreWrong) {
   change(R"(["paper"])", R"(["paper", "author"])");
-  refuse({"metadata.json: 'node_type' does not name one type", "one node type"});
+  refuse({"metadata.json: 'num_nodes_per_chunk' is not a list of 2 lists"});
+  change(R"(["paper"])", "[]");
+  refuse({"metadata.json: 'node_type' is not a list of types"});
   change("\"csv\"", "\"parquet\"");
   refuse({"the format of the edges is 'parquet'", "parquet is not read"});
   change("\"e1.csv\"", "\"../e1.csv\"");

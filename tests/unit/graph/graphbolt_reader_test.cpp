@@ -226,7 +226,7 @@ TEST_F(Graphbolt, RefusesBadMetadata) {
   change("num: 4", "num: -4");
   refuse({"-4 is negative"});
   change("    - num: 4", "    - {type: a, num: 4}\n    - {type: b, num: 2}");
-  refuse({"'nodes' names 2 types"});
+  refuse({"metadata.yaml:11", "no field 'type'"});
   change("    - format: numpy\n      path: data/edges.npy",
          "    - format: torch\n      path: data/edges.npy");
   refuse({"metadata.yaml:7", "format 'torch'", "numpy"});

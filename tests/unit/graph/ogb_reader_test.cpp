@@ -245,8 +245,8 @@ TEST_F(Ogb, RefusesBadSplits) {
 TEST_F(Ogb, RefusesSetsOfOtherKinds) {
   gz("raw/num-node-list", "2\n2\n");
   refuse({"num-node-list.csv.gz", "2 graphs"});
-  gz("raw/triplet-type-list", "a,b,c\n");
-  refuse({"several node types"});
+  write_text(root() / "raw/edge_index_dict.npz", "");
+  refuse({"edge_index_dict.npz: a graph of several types as .npz"});
 }
 
 TEST_F(Ogb, ANumberOfNodesBeyondReasonDoesNotTakeTheMemory) {

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
+#include <vector>
 
+#include "strata/graph/npy.hpp"
 #include "strata/graph/read_graph.hpp"
 #include "support/dataset_files.hpp"
 #include "support/temporary_folder.hpp"
@@ -83,6 +86,102 @@ INSTANTIATE_TEST_SUITE_P(Sets, GraphboltSet,
                                          Converted{"facebook100", "--schools Cornell5", 18'660, 1'581'554,
                                                    128, 6}),
                          [](const auto& info) { return info.param.name; });
+
+/// A set of HeCo as a folder of arrays: papers have one relation to each other type.
+class HecoSet : public testing::Test {
+ protected:
+  /// Writes the edges of a table of a paper and another node per line.
+  void write_edges(const std::filesystem::path& table, const std::string& type) const {
+    std::vector<std::int64_t> papers, others;
+    std::ifstream lines(table);
+    for (std::int64_t paper = 0, other = 0; lines >> paper >> other;) {
+      papers.push_back(paper);
+      others.push_back(other);
+    }
+    const Count count = std::ssize(papers);
+    papers.insert(papers.end(), others.begin(), others.end());
+    const auto folder = folder_ / ("edges/paper__has__" + type);
+    std::filesystem::create_directories(folder);
+    write_npy(folder / "edge_index.npy", DType::i64, {2, count}, papers.data());
+  }
+  /// Writes the rows of a sparse matrix.
+  void write_rows(const std::filesystem::path& matrix, const std::string& type) const {
+    const NpzFile file(matrix);
+    const NpyArray indptr = file.array("indptr"), indices = file.array("indices"),
+                   shape = file.array("shape"), data = file.array("data");
+    const Count rows = indptr.size() - 1, cols = shape.is('i', 8)
+                                                     ? reinterpret_cast<const std::int64_t*>(shape.data)[1]
+                                                     : reinterpret_cast<const std::int32_t*>(shape.data)[1];
+    const auto* const first = reinterpret_cast<const std::int32_t*>(indptr.data);
+    std::vector<float> values(at(rows * cols));
+    for (Count row = 0; row < rows; ++row)
+      for (Count i = first[row]; i < first[row + 1]; ++i)
+        values[at(row * cols + reinterpret_cast<const std::int32_t*>(indices.data)[i])] =
+            data.kind == 'f' ? static_cast<float>(reinterpret_cast<const double*>(data.data)[i])
+                             : static_cast<float>(reinterpret_cast<const std::int64_t*>(data.data)[i]);
+    write_npy(nodes(type) / "x.npy", DType::f32, {rows, cols}, values.data());
+  }
+  void copy(const std::filesystem::path& array, const std::string& type, const char* name) const {
+    std::filesystem::copy_file(array, nodes(type) / name);
+  }
+  void write_count(const std::string& type, std::int64_t count) const {
+    write_npy(nodes(type) / "num_nodes.npy", DType::i64, {1}, &count);
+  }
+  std::filesystem::path nodes(const std::string& type) const {
+    const auto folder = folder_ / ("nodes/" + type);
+    std::filesystem::create_directories(folder);
+    return folder;
+  }
+  Graph read() const { return read_graph("npy:" + folder_.path().string() + ",reverse"); }
+
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(HecoSet, DblpIsReadWhole) {
+  const auto set = test::data_folder() / "hetero" / "dblp";
+  if (!std::filesystem::exists(set)) GTEST_SKIP() << "no " << set << "; set STRATA_DATA";
+  write_rows(set / "a_feat.npz", "author");
+  copy(set / "t_feat.npz", "term", "x.npy");  // an array, in spite of its name
+  write_count("paper", 14'328);
+  write_count("conference", 20);
+  copy(set / "labels.npy", "author", "y.npy");
+  copy(set / "train_20.npy", "author", "train.npy");
+  copy(set / "val_20.npy", "author", "valid.npy");
+  copy(set / "test_20.npy", "author", "test.npy");
+  write_edges(set / "pa.txt", "author");
+  write_edges(set / "pc.txt", "conference");
+  write_edges(set / "pt.txt", "term");
+  const Graph graph = read();
+  EXPECT_EQ(graph.types.nodes, (std::vector<std::string>{"author", "conference", "paper", "term"}));
+  EXPECT_EQ(graph.types.node_offsets, (std::vector<Count>{0, 4057, 4077, 18'405, 26'128}));
+  EXPECT_EQ(graph.types.feature_cols, (std::vector<Count>{334, 0, 0, 50}));
+  EXPECT_EQ(graph.structure.num_edges(), 2 * (19'645 + 14'328 + 85'810));
+  EXPECT_EQ(graph.num_classes, 4);
+  EXPECT_EQ(graph.splits.train.size(), 80u);
+  EXPECT_EQ(graph.splits.test.size(), 1000u);
+  EXPECT_LT(graph.splits.test.back(), 4057);
+}
+
+TEST_F(HecoSet, AcmIsReadWhole) {
+  const auto set = test::data_folder() / "hetero" / "acm";
+  if (!std::filesystem::exists(set)) GTEST_SKIP() << "no " << set << "; set STRATA_DATA";
+  write_rows(set / "p_feat.npz", "paper");
+  write_count("author", 7167);
+  write_count("subject", 60);
+  copy(set / "labels.npy", "paper", "y.npy");
+  copy(set / "train_20.npy", "paper", "train.npy");
+  copy(set / "val_20.npy", "paper", "valid.npy");
+  copy(set / "test_20.npy", "paper", "test.npy");
+  write_edges(set / "pa.txt", "author");
+  write_edges(set / "ps.txt", "subject");
+  const Graph graph = read();
+  EXPECT_EQ(graph.types.node_offsets, (std::vector<Count>{0, 7167, 11'186, 11'246}));
+  EXPECT_EQ(graph.types.feature_cols, (std::vector<Count>{0, 1902, 0}));
+  EXPECT_EQ(graph.structure.num_edges(), 2 * (13'407 + 4019));
+  EXPECT_EQ(graph.num_classes, 3);
+  EXPECT_EQ(graph.splits.train.size(), 60u);
+  EXPECT_GE(graph.splits.train.front(), 7167);
+}
 
 }  // namespace
 }  // namespace strata::graph

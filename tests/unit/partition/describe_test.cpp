@@ -5,6 +5,7 @@
 
 #include "output/convert.hpp"
 #include "random_graph.hpp"
+#include "strata/graph/npy.hpp"
 #include "strata/graph/read_graph.hpp"
 #include "strata/partition/inspect.hpp"
 #include "support/temporary_folder.hpp"
@@ -70,6 +71,33 @@ TEST(Describe, CountsTheModelAndTheBatchOfTheDefaultTraining) {
   EXPECT_EQ(one_seed.memory.model_bytes, (21 * 256 + 513 * 256 + 513 * 7) * 16);
   graph.splits.train = {1, 2, 3, 4, 5};
   EXPECT_EQ(summarize(graph, pool).memory.batch_row_bytes, kNodes * kCols * 4) << "a batch has no node twice";
+}
+
+TEST(Describe, ListsTypesAndRelations) {
+  ThreadPool pool(2);
+  const std::vector<std::int64_t> writes{0, 1, 1, 2, 2, 0}, cites{1, 2, 0, 0};
+  const auto ends = [](const std::vector<std::int64_t>& ids) {
+    return graph::NpyArray{.origin = "edges",
+                           .kind = 'i',
+                           .item_bytes = 8,
+                           .shape = {2, std::ssize(ids) / 2},
+                           .data = reinterpret_cast<const std::byte*>(ids.data()),
+                           .keep_alive = {}};
+  };
+  graph::TypedArrays arrays;
+  arrays.nodes.push_back({.type = "author", .count = 2});
+  arrays.nodes.push_back({.type = "paper", .count = 3});
+  arrays.edges.push_back({{"author", "writes", "paper"}, ends(writes), {}});
+  arrays.edges.push_back({{"paper", "cites", "paper"}, ends(cites), {}});
+  const GraphSummary summary = summarize(graph::graph_from_typed_arrays(arrays, 1), pool);
+  ASSERT_EQ(summary.node_types.size(), 2u);
+  EXPECT_EQ(summary.node_types[1].nodes, 3);
+  ASSERT_EQ(summary.relations.size(), 2u);
+  EXPECT_EQ(summary.relations[0].edges, 3);
+  EXPECT_EQ(summary.relations[1].edges, 2);
+  EXPECT_THAT(summary_text(summary), HasSubstr("(paper, cites, paper)"));
+  EXPECT_THAT(summary_json(summary), HasSubstr("\"name\": \"writes\""));
+  EXPECT_TRUE(summarize(small_graph(), pool).node_types.empty());
 }
 
 TEST(Describe, TakesGraphsWithNothing) {

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// OGB's sets of several types of nodes, as tables.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "readers/columns.hpp"
+#include "readers/csv.hpp"
+#include "readers/ogb_tables.hpp"
+#include "readers/text/fields.hpp"
+#include "readers/text/line_blocks.hpp"
+#include "readers/typed_graph.hpp"
+#include "strata/util/error.hpp"
+#include "strata/util/text.hpp"
+
+namespace strata::graph {
+namespace {
+
+namespace fs = std::filesystem;
+using Rows = std::vector<std::vector<std::string>>;
+
+/// The fields of a small table, whose lines all have `cols` of them, or as many as the first.
+Rows read_fields(const fs::path& path, std::size_t cols = 0) {
+  LineBlocks blocks(path);
+  Block block;
+  Rows rows;
+  const std::string name = path.string();
+  while (blocks.next(block)) {
+    Lines lines(block.text);
+    Count number = block.line;
+    for (std::string_view line; lines.next(line); ++number) {
+      const Place place = place_of(line, number, block, name);
+      place.require_utf8(line);
+      FieldsOfLine fields(line, ",", place);
+      std::vector<std::string>& row = rows.emplace_back();
+      while (const auto field = fields.next()) row.emplace_back(*field);
+      if (cols == 0) cols = row.size();
+      if (row.size() != cols)
+        place.refuse(fmt::format("{} instead of {}", counted(std::ssize(row), "field"), cols));
+    }
+  }
+  return rows;
+}
+
+/// A table with a line of types and a line with a value of each.
+struct ValuesOfTypes {
+  std::vector<std::string> types, values;
+
+  bool is_true(const std::string& type) const {
+    const auto found = std::ranges::find(types, type);
+    return found != types.end() && values[at(found - types.begin())] == "True";
+  }
+};
+
+ValuesOfTypes read_values_of_types(const fs::path& path) {
+  Rows rows = read_fields(path);
+  if (rows.size() != 2)
+    throw InputError(fmt::format("{}: {} lines", path.string(), rows.size()),
+                     "A line of types and a line of their values are expected: sets of one graph.");
+  return {.types = std::move(rows[0]), .values = std::move(rows[1])};
+}
+
+class TypedOgbReader {
+ public:
+  TypedOgbReader(const DatasetSource& source, const ReadOptions& options, Assembly& assembly)
+      : source_(source),
+        raw_(source.place / "raw"),
+        options_(options),
+        pool_(assembly.pool),
+        assembly_(assembly) {
+    parts_.name = fs::weakly_canonical(source.place).filename().string();
+  }
+
+  Graph read() {
+    if (source_.weight_column)
+      throw InputError(fmt::format("{}: weight= of a graph of several types", source_.place.string()),
+                       "Edge features of several relations are not read; leave it out.");
+    read_nodes();
+    read_relations();
+    if (source_.reverse) add_reverses(parts_);
+    Graph graph = join_types(std::move(parts_), options_, assembly_);
+    if (assembly_.target) read_target(graph);
+    return graph;
+  }
+
+ private:
+  void read_nodes() {
+    const fs::path path = require_ogb_table(raw_, "num-node-dict");
+    const ValuesOfTypes counts = read_values_of_types(path);
+    std::vector<std::string> types = counts.types;
+    std::ranges::sort(types);  // as OGB's package does
+    for (const std::string& type : types) {
+      const std::string& count =
+          counts.values[at(std::ranges::find(counts.types, type) - counts.types.begin())];
+      parts_.nodes.push_back(
+          {.type = type, .count = number_of<Count>(count, {path.native(), 2, nullptr}, "number of nodes")});
+      if (parts_.nodes.back().count < 0)
+        throw InputError(fmt::format("{}: {} nodes of the type '{}'", path.string(), count, printable(type)),
+                         "Correct the number.");
+    }
+    read_features();
+    const std::optional<ValuesOfTypes> has_label = flags(raw_, "nodetype-has-label");
+    std::vector<std::size_t> labelled;
+    for (std::size_t t = 0; t < parts_.nodes.size(); ++t)
+      if (table_of(raw_ / "node-label", parts_.nodes[t].type, "node-label", has_label)) labelled.push_back(t);
+    assembly_.target = choose_target(parts_.nodes, labelled, source_.target, source_.place.string());
+  }
+
+  void read_features() {
+    const std::optional<ValuesOfTypes> has = flags(raw_, "nodetype-has-feat");
+    for (TypedParts::Nodes& nodes : parts_.nodes)
+      if (const auto path = table_of(raw_ / "node-feat", nodes.type, "node-feat", has))
+        nodes.features = read_csv_features(*path, rows_of(nodes), pool_, nullptr);
+  }
+
+  static CsvExpectation rows_of(const TypedParts::Nodes& nodes) {
+    return {.rows = nodes.count, .cols = std::nullopt, .rows_from = "num-node-dict"};
+  }
+
+  static std::optional<ValuesOfTypes> flags(const fs::path& folder, const char* name) {
+    const auto path = find_ogb_table(folder, name);
+    return path ? std::optional(read_values_of_types(*path)) : std::nullopt;
+  }
+
+  /// The table of a type, which must be there if the flags say so.
+  static std::optional<fs::path> table_of(const fs::path& folder, const std::string& type, const char* name,
+                                          const std::optional<ValuesOfTypes>& flags) {
+    if (flags && flags->is_true(type)) return require_ogb_table(folder / type, name);
+    return find_ogb_table(folder / type, name);
+  }
+
+  void read_relations() {
+    Rows triplets = read_fields(require_ogb_table(raw_, "triplet-type-list"), 3);
+    std::ranges::sort(triplets);  // as OGB's package does
+    for (const std::vector<std::string>& triplet : triplets) {
+      const fs::path folder = raw_ / "relations" / fmt::format("{}", fmt::join(triplet, "___"));
+      CsvExpectation rows{.rows = std::nullopt, .cols = 2, .rows_from = "num-edge-list"};
+      if (find_ogb_table(folder, "num-edge-list")) rows.rows = read_ogb_count(folder, "num-edge-list", pool_);
+      parts_.edges.push_back(
+          edges_between({triplet[0], triplet[1], triplet[2]},
+                        read_csv_edges(require_ogb_table(folder, "edge"), rows, pool_, assembly_.scratch)));
+      if (const auto features = find_ogb_table(folder, "edge-feat"))
+        spdlog::warn("{}: edge features are not read", features->string());
+    }
+  }
+
+  void read_target(Graph& graph) {
+    const std::string& type = graph.types.nodes[*assembly_.target];
+    Graph nodes = nodes_of(graph, *assembly_.target);
+    if (const auto path = find_ogb_table(raw_ / "node-label" / type, "node-label")) {
+      NodeLabels labels = read_csv_labels(
+          *path, {.rows = nodes.num_nodes(), .cols = std::nullopt, .rows_from = "num-node-dict"}, pool_,
+          nullptr);
+      nodes.labels = std::move(labels.values);
+      nodes.multi_label = labels.set_of > 0;
+      nodes.num_classes = labels.set_of;
+    }
+    if (const auto folder = ogb_split_folder(source_.place, source_.choice)) {
+      const std::optional<ValuesOfTypes> has = flags(*folder, "nodetype-has-split");
+      if (fs::exists(*folder / type) || (has && has->is_true(type)))
+        nodes.splits = read_ogb_splits(*folder / type, pool_);
+    }
+    put_nodes(std::move(nodes), *assembly_.target, graph);
+  }
+
+  const DatasetSource& source_;
+  fs::path raw_;
+  const ReadOptions& options_;
+  ThreadPool& pool_;
+  Assembly& assembly_;
+  TypedParts parts_;
+};
+
+}  // namespace
+
+Graph read_typed_ogb(const DatasetSource& source, const ReadOptions& options, Assembly& assembly) {
+  return TypedOgbReader(source, options, assembly).read();
+}
+
+}  // namespace strata::graph

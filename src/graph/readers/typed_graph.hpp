@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "build_csc.hpp"
+#include "readers/assemble.hpp"
+#include "readers/edge_weights.hpp"
+#include "readers/text/edge_buffer.hpp"
+#include "strata/graph/graph.hpp"
+#include "strata/graph/npy.hpp"
+
+namespace strata::graph {
+
+/// The nodes and edges of a graph of several types, as readers find them.
+struct TypedParts {
+  struct Nodes {
+    std::string type;
+    Count count = 0;
+    FeatureTable features = {};  ///< cols == 0: none
+    std::string names = {};      ///< a line per node; empty: their numbers within the type
+  };
+  struct Edges {
+    EdgeType type;
+    EdgeList list = {};                                    ///< each end counts within its type
+    std::vector<std::shared_ptr<const void>> owners = {};  ///< keep `list` valid
+  };
+  std::string name;
+  std::vector<Nodes> nodes;
+  std::vector<Edges> edges;
+};
+
+std::string name_of(const EdgeType& type);  ///< "(author, writes, paper)"
+
+/// The relation that "author__writes__paper" names, with `separator` "__". Throws InputError naming `origin`.
+EdgeType parse_relation(const std::string& text, const std::string& separator, const std::string& origin);
+
+/// Edges of an array of shape (2, E) or (E, 2), see edges_of(), or those of a buffer.
+TypedParts::Edges edges_between(EdgeType type, const NpyArray& ends, ScratchStore* scratch = nullptr);
+TypedParts::Edges edges_between(EdgeType type, EdgeBuffer ends);
+void give_weights(TypedParts::Edges& edges, EdgeWeights weights, const std::string& origin);
+
+/// Adds (destination, rev_NAME, source) for every relation; its edges have the ids of another relation.
+void add_reverses(TypedParts& parts);
+
+/// The type whose nodes have the labels: the one that is `wanted`, or the only one of `labelled`; none if
+/// there is no label and none is wanted. Warns of labels that are not used. Throws InputError naming `origin`
+/// for a type that does not exist, and if there are several to choose from.
+std::optional<std::size_t> choose_target(const std::vector<TypedParts::Nodes>& nodes,
+                                         const std::vector<std::size_t>& labelled, const std::string& wanted,
+                                         const std::string& origin);
+
+/// The graph, without labels and splits. Relation r has the edges of parts.edges[r], of which edge e has the
+/// id edge_offsets[r] + e. What is one type of nodes and one relation becomes a graph without types. Throws
+/// InputError for ids that a type does not have and for types that do not exist; OutOfMemory, also where
+/// edges would have to go to scratch files.
+Graph join_types(TypedParts parts, const ReadOptions& options, Assembly& assembly);
+
+/// Sets types, lists and cleaning of a graph. Also takes one type of one relation.
+void join_lists(const TypedParts& parts, const ReadOptions& options, ThreadPool& pool, Graph& graph);
+
+/// Features of all types in one table: narrower rows end with zeros. Sets features and types.feature_cols.
+void join_features(const TypedParts& parts, ThreadPool& pool, Graph& graph);
+
+/// The nodes of a type as a graph without edges, by their numbers within the type, with labels, splits and
+/// names: what readers of files about nodes take. put_nodes() puts what was read back.
+Graph nodes_of(const Graph& graph, std::size_t type);
+void put_nodes(Graph nodes, std::size_t type, Graph& graph);
+
+}  // namespace strata::graph

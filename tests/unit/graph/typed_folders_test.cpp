@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "strata/graph/read_graph.hpp"
+#include "strata/graph/stored_graph.hpp"
 #include "support/dataset_files.hpp"
 #include "support/expect_error.hpp"
 #include "support/temporary_folder.hpp"
@@ -189,6 +190,24 @@ TEST_F(TypedNpy, WithOneTypeAndOneRelationIsAnOrdinaryGraph) {
   EXPECT_EQ(graph.labels, (Labels{1, 0, -1}));
   EXPECT_EQ(graph.splits.train, Ids{1});
   EXPECT_TRUE(read("", {.direction = ReadOptions::Direction::undirected}).undirected);
+}
+
+TEST_F(TypedNpy, IsMeasuredAndWatched) {
+  const InputSize size = measure_input(Source(spec()), {});
+  EXPECT_EQ(size.nodes, 5);
+  EXPECT_EQ(size.edges, 5);
+  EXPECT_EQ(measure_input(Source(spec(",reverse")), {}).edges, 10);
+  const InputStamp stamp{Source(spec())};
+  stamp.require_unchanged();
+  npy("edges/paper__cites__paper/edge_index", npy_bytes<std::int32_t>("<i4", "(2, 1)", {1, 0}));
+  expect_error([&] { stamp.require_unchanged(); }, {"paper__cites__paper/edge_index.npy changed"});
+}
+
+TEST_F(TypedNpy, IsReadIntoMemoryOnly) {
+  const test::TemporaryFolder scratch;
+  ScratchStore store(scratch.path(), 1 << 20);
+  expect_error<OutOfMemory>([&] { read_stored_graph(Source(spec()), {}, {}, store); },
+                            {"several types are read into memory", "--memory"});
 }
 
 TEST_F(TypedNpy, RefusesWhatDoesNotFit) {

@@ -57,10 +57,10 @@ std::string relation_text(const graph::EdgeType& type) {
 
 std::string type_tables(const GraphSummary& s) {
   if (s.node_types.empty()) return "";
-  Table nodes({fmt::format("{} types of nodes", s.node_types.size()), "nodes", "columns"});
+  Table nodes({counted(std::ssize(s.node_types), "type") + " of nodes", "nodes", "columns"});
   for (const GraphSummary::NodeType& type : s.node_types)
     nodes.row({printable(type.name), format_count(type.nodes), format_count(type.feature_cols)});
-  Table relations({fmt::format("{} relations", s.relations.size()), "edges"});
+  Table relations({counted(std::ssize(s.relations), "relation"), "edges"});
   for (std::size_t r = 0; r < std::min(s.relations.size(), kMostRelations); ++r)
     relations.row({relation_text(s.relations[r].type), format_count(s.relations[r].edges)});
   if (s.relations.size() > kMostRelations)

@@ -48,6 +48,15 @@ Rows read_fields(const fs::path& path, std::size_t cols = 0) {
   return rows;
 }
 
+/// Refuses names that are no folder's, such as "../other".
+void check_names(const std::vector<std::string>& names, const fs::path& path) {
+  for (const std::string& name : names)
+    if (name.empty() || name.find('/') != name.npos || name.starts_with('.'))
+      throw InputError(
+          fmt::format("{}: '{}' is no name of a type or a relation", path.string(), printable(name)),
+          "Names are those of folders: letters, digits and underscores.");
+}
+
 /// A table with a line of types and a line with a value of each.
 struct ValuesOfTypes {
   std::vector<std::string> types, values;
@@ -63,6 +72,7 @@ ValuesOfTypes read_values_of_types(const fs::path& path) {
   if (rows.size() != 2)
     throw InputError(fmt::format("{}: {} lines", path.string(), rows.size()),
                      "A line of types and a line of their values are expected: sets of one graph.");
+  check_names(rows[0], path);
   return {.types = std::move(rows[0]), .values = std::move(rows[1])};
 }
 
@@ -136,9 +146,11 @@ class TypedOgbReader {
   }
 
   void read_relations() {
-    Rows triplets = read_fields(require_ogb_table(raw_, "triplet-type-list"), 3);
+    const fs::path path = require_ogb_table(raw_, "triplet-type-list");
+    Rows triplets = read_fields(path, 3);
     std::ranges::sort(triplets);  // as OGB's package does
     for (const std::vector<std::string>& triplet : triplets) {
+      check_names(triplet, path);
       const fs::path folder = raw_ / "relations" / fmt::format("{}", fmt::join(triplet, "___"));
       CsvExpectation rows{.rows = std::nullopt, .cols = 2, .rows_from = "num-edge-list"};
       if (find_ogb_table(folder, "num-edge-list")) rows.rows = read_ogb_count(folder, "num-edge-list", pool_);

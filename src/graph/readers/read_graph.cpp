@@ -142,11 +142,8 @@ DatasetSource with_nodes_of(const NodeFiles& files, DatasetSource source, Thread
   return source;
 }
 
-/// Finishes a graph of several types: files of labels and splits are about the nodes of one of them.
-void finish_types(Graph& graph, const std::string& origin, const ReadOptions& options, const NodeFiles& files,
-                  Assembly& assembly) {
-  if (options.normalize_features && graph.features.cols > 0)
-    graph.features = normalized(graph.features, assembly.pool);
+/// Replaces and checks labels and splits of a graph of several types: files are about the nodes of one of them.
+void finish_target(Graph& graph, const std::string& origin, const NodeFiles& files, Assembly& assembly) {
   if (!assembly.target) {
     if (files.any())
       throw InputError(fmt::format("{}: files about nodes of a graph of several types", origin),
@@ -162,6 +159,13 @@ void finish_types(Graph& graph, const std::string& origin, const ReadOptions& op
   const std::string name = several ? ": " + printable(graph.types.nodes[*assembly.target]) : "";
   finish_graph(nodes, origin + name, {}, assembly.pool);
   put_nodes(std::move(nodes), *assembly.target, graph);
+}
+
+void finish_types(Graph& graph, const std::string& origin, const ReadOptions& options, const NodeFiles& files,
+                  Assembly& assembly) {
+  finish_target(graph, origin, files, assembly);
+  if (options.normalize_features && graph.features.cols > 0)
+    graph.features = normalized(graph.features, assembly.pool);
 }
 
 Graph read(const Source& source, const ReadOptions& options, const NodeFiles& files, Assembly& assembly) {

@@ -106,6 +106,12 @@ TEST_F(NTriples, TakeTheUsualFilesAboutNodes) {
       read_graph(spec(), {}, {.labels = folder_ / "labels.csv", .train = folder_ / "labels.csv"});
   EXPECT_EQ(graph.labels, (Labels{-1, 0, 1, -1}));
   EXPECT_EQ(graph.splits.train, (Ids{1, 2}));
+  write_text(folder_ / "x.csv", "1,3\n0,0\n2,2\n4,1\n");
+  const Graph with_rows = read_graph(spec(), {.normalize_features = true}, {.features = folder_ / "x.csv"});
+  ASSERT_EQ(with_rows.features.cols, 2);
+  const auto* const values = reinterpret_cast<const float*>(with_rows.features.data);
+  EXPECT_EQ(std::vector<float>(values, values + 8),
+            (std::vector<float>{0.25, 0.75, 0, 0, 0.5, 0.5, 0.8f, 0.2f}));
 }
 
 TEST_F(NTriples, RefuseOtherText) {

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Graphs of several types: batches of HeteroData against the graph they come from, and against PyG's layers on all of it."""
 
+import copy
 import itertools
+import threading
 import unittest
 import warnings
 
@@ -248,6 +250,36 @@ class Hetero(unittest.TestCase):
                     wanted = torch.tensor([graph.node_types.index(kind[0]) for kind in graph.edge_types], device=device)
                     self.assertTrue(torch.equal(ends, wanted[blocks[0].types.of_edges]))
                     data = data.to("cpu")
+
+    def test_two_threads_load_and_train(self):
+        data = random_data(7)
+        for kind in data.node_types:
+            data[kind].x = torch.randn(COUNTS[kind], 8)
+
+        def train(number, results):
+            layer = copy.deepcopy(layers[number])
+            loader = strata.NodeLoader(graph, "paper", fanouts=[4, 3], batch_size=100, shuffle=True, seed=number, features=True)
+            losses = []
+            for batch, x, _ in loader:
+                for block in batch.blocks:
+                    x = layer(x, block).relu()
+                losses.append(x.square().mean())
+                losses[-1].backward()
+            results[number] = [loss.item() for loss in losses] + [p.grad.double().sum().item() for p in layer.parameters()]
+
+        layers = [nn.HeteroConv({kind: nn.SAGEConv(8, 8) for kind in EDGES}, "mean") for _ in range(2)]
+        with strata.from_pyg(data) as graph:
+            for layer in layers:
+                layer.to(strata.process().device)
+            alone, together = {}, {}
+            for number in range(2):
+                train(number, alone)
+            threads = [threading.Thread(target=train, args=(number, together)) for number in range(2)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            self.assertEqual(together, alone)
 
     def test_mistakes_are_named(self):
         graph = self.graph

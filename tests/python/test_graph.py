@@ -285,7 +285,7 @@ class FromOthers(unittest.TestCase):
         with strata.from_pyg(data, train=[0], val=[3, 7]) as graph:
             self.assertEqual(graph.nodes("valid").tolist(), [3, 7])
         data.val_mask = ~mask
-        with strata.from_pyg(data, val=[3, 7]) as graph:
+        with strata.from_pyg(data, train=[0], val=[3, 7]) as graph:
             self.assertEqual(graph.nodes("valid").tolist(), [3, 7])
         del data.edge_index
         for given, words in (

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Graphs of several types: batches of HeteroData against the graph they come from, and against PyG's layers on all of it."""
 
+import copy
 import itertools
+import threading
 import unittest
 import warnings
 
@@ -228,26 +230,81 @@ class Hetero(unittest.TestCase):
         device, kinds = strata.process().device, data.edge_types
         sage = {kind: nn.SAGEConv(8, 8) for kind in kinds}
         attention = {kind: nn.GATConv(8, 4, heads=2, add_self_loops=False) for kind in kinds}
+        layers = [nn.HeteroConv(convs, aggr) for convs in (sage, attention) for aggr in ("sum", "mean")]
+        layers.append(nn.HGTConv(8, 8, data.metadata(), heads=2))
         with strata.from_pyg(data) as graph:
-            for convs in (sage, attention):
-                for aggr in ("sum", "mean"):
-                    layer = nn.HeteroConv(convs, aggr).to(device)
-                    x = data.to(device).x_dict
-                    once = layer(x, data.edge_index_dict)
-                    expected = layer({kind: rows.relu() for kind, rows in once.items()}, data.edge_index_dict)["paper"]
-                    loader = strata.NodeLoader(graph, "paper", fanouts=[-1, -1], batch_size=400, features=True)
-                    ((inputs, seeds, blocks), rows, labels) = next(iter(loader))
-                    self.assertEqual(len(rows), len(inputs))
-                    h = layer(layer(rows, blocks[0]).relu(), blocks[1])
-                    torch.testing.assert_close(h, expected[seeds], rtol=1e-4, atol=1e-4)
-                    self.assertTrue(torch.equal(labels, data["paper"].y[seeds]))
-                    grads = [torch.autograd.grad(out.square().sum(), list(layer.parameters()), allow_unused=True) for out in (h, expected)]
-                    for one, other in zip(*grads, strict=True):
-                        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-3)
-                    ends = blocks[0].types.of_nodes[blocks[0].edge_index[0]]
-                    wanted = torch.tensor([graph.node_types.index(kind[0]) for kind in graph.edge_types], device=device)
-                    self.assertTrue(torch.equal(ends, wanted[blocks[0].types.of_edges]))
-                    data = data.to("cpu")
+            for layer in layers:
+                layer.to(device)
+                x = data.to(device).x_dict
+                once = layer(x, data.edge_index_dict)
+                expected = layer({kind: rows.relu() for kind, rows in once.items()}, data.edge_index_dict)["paper"]
+                loader = strata.NodeLoader(graph, "paper", fanouts=[-1, -1], batch_size=400, features=True)
+                ((inputs, seeds, blocks), rows, labels) = next(iter(loader))
+                self.assertEqual(len(rows), len(inputs))
+                h = layer(layer(rows, blocks[0]).relu(), blocks[1])
+                torch.testing.assert_close(h, expected[seeds], rtol=1e-4, atol=1e-4)
+                self.assertTrue(torch.equal(labels, data["paper"].y[seeds]))
+                grads = [torch.autograd.grad(out.square().sum(), list(layer.parameters()), allow_unused=True) for out in (h, expected)]
+                for one, other in zip(*grads, strict=True):
+                    torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-3)
+                ends = blocks[0].types.of_nodes[blocks[0].edge_index[0]]
+                wanted = torch.tensor([graph.node_types.index(kind[0]) for kind in graph.edge_types], device=device)
+                self.assertTrue(torch.equal(ends, wanted[blocks[0].types.of_edges]))
+                data = data.to("cpu")
+
+    def test_the_host_never_waits_for_a_gpu_on_blocks(self):
+        device = torch.device(strata.process().device)
+        if device.type != "cuda":
+            self.skipTest("needs a GPU")
+        kinds = self.graph.edge_types
+        layers = [
+            nn.HeteroConv({kind: nn.SAGEConv(8, 8) for kind in kinds}, "mean"),
+            nn.HeteroConv({kind: nn.GATConv(8, 4, heads=2, add_self_loops=False) for kind in kinds}),
+            nn.HGTConv(8, 8, self.graph.metadata(), heads=2),
+        ]
+        layers = [layer.to(device) for layer in layers]
+        relational = nn.RGCNConv(8, 8, len(kinds)).to(device)
+        loader = strata.NodeLoader(self.graph, "paper", fanouts=[4, 3], batch_size=40)
+        for batch in loader:  # the first allocates
+            x = torch.randn(len(batch.input_nodes), 8, device=device, requires_grad=True)
+            torch.cuda.synchronize()
+            torch.cuda.set_sync_debug_mode("error")
+            try:
+                for layer in layers:
+                    h = layer(x, batch.blocks[0]).relu()
+                    relational(h, batch.blocks[1], batch.blocks[1].types.of_edges).sum().backward()
+            finally:
+                torch.cuda.set_sync_debug_mode("default")
+
+    def test_two_threads_load_and_train(self):
+        data = random_data(7)
+        for kind in data.node_types:
+            data[kind].x = torch.randn(COUNTS[kind], 8)
+
+        def train(number, results):
+            layer = copy.deepcopy(layers[number])
+            loader = strata.NodeLoader(graph, "paper", fanouts=[4, 3], batch_size=100, shuffle=True, seed=number, features=True)
+            losses = []
+            for batch, x, _ in loader:
+                for block in batch.blocks:
+                    x = layer(x, block).relu()
+                losses.append(x.square().mean())
+                losses[-1].backward()
+            results[number] = [loss.item() for loss in losses] + [p.grad.double().sum().item() for p in layer.parameters()]
+
+        layers = [nn.HeteroConv({kind: nn.SAGEConv(8, 8) for kind in EDGES}, "mean") for _ in range(2)]
+        with strata.from_pyg(data) as graph:
+            for layer in layers:
+                layer.to(strata.process().device)
+            alone, together = {}, {}
+            for number in range(2):
+                train(number, alone)
+            threads = [threading.Thread(target=train, args=(number, together)) for number in range(2)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            self.assertEqual(together, alone)
 
     def test_mistakes_are_named(self):
         graph = self.graph

@@ -4,6 +4,7 @@
 import copy
 import io
 import pickle
+import threading
 import unittest
 import warnings
 from unittest import mock
@@ -225,6 +226,28 @@ class TypedLayers(unittest.TestCase):
             self.assertTrue(
                 all(parameter.grad is None or parameter.grad.dtype == torch.float32 for parameter in layer.parameters())
             )
+
+    def test_compiled_models_call_them_as_they_are(self):
+        for layer, call in self.all_layers():
+            made = torch.compile(lambda layer=layer, call=call: call(layer).relu() * 2, backend="eager")()
+            self.assertTrue(torch.equal(made, call(layer).relu() * 2))
+
+    def test_two_threads_train_at_once(self):
+        def train(seed, results):
+            layer, call = pairs[seed]
+            for _ in range(5):
+                results[seed] = graded(layer, [], lambda layer: [call(layer)])
+
+        pairs, alone, together = self.all_layers()[:2], {}, {}
+        for number in range(2):
+            train(number, alone)
+        threads = [threading.Thread(target=train, args=(number, together)) for number in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for number in range(2):
+            self.assertTrue(all(torch.equal(*pair) for pair in zip(alone[number], together[number], strict=True)))
 
     def test_mistakes_are_named(self):
         x, edges = hetero({})

@@ -60,6 +60,7 @@ class HeteroConv(torch.nn.Module):
         for conv in self.convs.values():
             reset_module(conv)
 
+    @torch.compiler.disable  # type: ignore[untyped-decorator]  # lengths depend on data
     def forward(self, x_dict: Any, edge_index_dict: Any) -> Any:
         """Rows of the types that a relation of edge_index_dict goes to, by type.
 

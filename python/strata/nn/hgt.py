@@ -70,6 +70,7 @@ class HGTConv(torch.nn.Module):
         for parameter in (*self.skip.parameters(), *self.p_rel.parameters()):
             torch.nn.init.ones_(parameter)
 
+    @torch.compiler.disable  # type: ignore[untyped-decorator]  # lengths depend on data
     def forward(self, x_dict: Any, edge_index_dict: Any) -> Any:
         """[n, out_channels] of each type that a relation of the graph goes to, by type.
 
@@ -127,7 +128,8 @@ class HGTConv(torch.nn.Module):
         of_edges = EdgeRows.of_pairs(pairs).of_edges(self._relate(rows, pairs))
         edges = EdgeRows.of_destinations(lists)
         keys, values = (
-            part.view(-1, self.heads, self.out_channels // self.heads) for part in torch.split(of_edges, self.out_channels, dim=1)
+            part.view(-1, self.heads, self.out_channels // self.heads)
+            for part in torch.split(of_edges, self.out_channels, dim=1)
         )
         queries = edges.of_edges(queries[: lists.num_dst]).view_as(keys)
         attention = edges.softmax((queries * keys).float().sum(-1))

@@ -146,6 +146,7 @@ class RGATConv(torch.nn.Module):
         if self.bias is not None:
             torch.nn.init.zeros_(self.bias)
 
+    @torch.compiler.disable  # type: ignore[untyped-decorator]  # lengths depend on data
     def forward(
         self,
         x: Tensor,

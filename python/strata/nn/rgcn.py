@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from strata.batches import Block
 from strata.errors import InputError
 from strata.nn import ops
 from strata.nn._inputs import Features, as_product, check_channels, check_others, inputs_of, refuse
@@ -94,6 +95,7 @@ class RGCNConv(torch.nn.Module):
         if self.bias is not None:
             torch.nn.init.zeros_(self.bias)
 
+    @torch.compiler.disable  # type: ignore[untyped-decorator]  # lengths depend on data
     def forward(self, x: Features | None, edge_index: Edges, edge_type: Tensor | None = None) -> Tensor:
         """[destinations, out_channels]; see strata.nn for x and edge_index, and PyG's layer for an x that is None or int64 ids.
 
@@ -149,6 +151,8 @@ class RGCNConv(torch.nn.Module):
 
     def _of_ids(self, of_src: Tensor, of_dst: Tensor, edge_index: Edges, edge_type: Tensor) -> Tensor:
         """Rows of the weights stand for the products of one-hot features with them."""
+        if isinstance(edge_index, (Block, EdgeLists)) and of_dst is of_src:
+            of_dst = of_src[: edge_index.num_dst]
         relations = relations_of(lists_of(edge_index, len(of_src), len(of_dst)), edge_type, self.num_relations)
         weights = self._weights()
         at = relations.types * weights.shape[1] + of_src[relations.rows.indices.long()]

@@ -106,6 +106,7 @@ class HeteroLinear(torch.nn.Module):
         if self.bias is not None:
             torch.nn.init.uniform_(self.bias, -bound, bound)
 
+    @torch.compiler.disable  # type: ignore[untyped-decorator]  # lengths depend on data
     def forward(self, x: Tensor, type_vec: Tensor) -> Tensor:
         """[N, out_channels] of x [N, in_channels], float32 or bfloat16, and the types of its rows, int64 [N]."""
         if type_vec.shape != x.shape[:1] or x.shape[1:] != (self.in_channels,):
@@ -164,6 +165,7 @@ class HeteroDictLinear(torch.nn.Module):
         biases = None if linears[0].bias is None else torch.stack([linear.bias for linear in linears])
         return torch.stack([linear.weight for linear in linears]).transpose(1, 2), biases
 
+    @torch.compiler.disable  # type: ignore[untyped-decorator]  # lengths depend on data
     def forward(self, x_dict: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """[n, out_channels] of each type that x_dict has. Parameters of others have gradients of 0, if all have as many columns."""
         given = [kind for kind in self.types if kind in x_dict]

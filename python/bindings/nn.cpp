@@ -173,7 +173,8 @@ void score_heads(const Array<const float>& rows, const Array<const float>& weigh
 struct AttentionArrays {
   Array<const Count> indptr;
   Array<const std::int32_t> indices;
-  Array<const float> rows, src_scores, dst_scores;
+  Matrix rows;
+  Array<const float> src_scores, dst_scores;
   float slope;
   bool self_loops;
   double dropout;
@@ -186,6 +187,7 @@ struct AttentionArrays {
             .num_src = extent(rows, 0),
             .heads = heads,
             .head_cols = extent(rows, 1) / heads,
+            .dtype = dtype_of(rows),
             .rows = rows.data(),
             .src_scores = src_scores.data(),
             .dst_scores = dst_scores.data(),
@@ -198,7 +200,7 @@ struct AttentionArrays {
 
 void bind_attention(nb::module_& module) {
   nb::class_<AttentionArrays>(module, "Attention", "Arguments of both passes of attention over edges.")
-      .def(nb::init<Array<const Count>, Array<const std::int32_t>, Array<const float>, Array<const float>,
+      .def(nb::init<Array<const Count>, Array<const std::int32_t>, Matrix, Array<const float>,
                     Array<const float>, float, bool, double, MaybeArray<const std::int64_t>,
                     MaybeArray<const std::int64_t>>(),
            "indptr"_a.noconvert(), "indices"_a.noconvert(), "rows"_a.noconvert(), "src_scores"_a.noconvert(),
@@ -206,7 +208,7 @@ void bind_attention(nb::module_& module) {
            "ids"_a.noconvert().none());
   module.def(
       "attend_over_edges",
-      [](const AttentionArrays& over, const Array<float>& log_sums, const Array<float>& out,
+      [](const AttentionArrays& over, const Array<float>& log_sums, const AnyMutableArray& out,
          std::uintptr_t stream) {
         const nn::EdgeAttentionForward pass{
             .over = over.view(), .log_sums = log_sums.data(), .out = out.data()};
@@ -219,12 +221,12 @@ void bind_attention(nb::module_& module) {
       "attend_over_edges_grad",
       [](const AttentionArrays& over, const Array<const Count>& out_indptr,
          const Array<const std::int32_t>& out_indices, const Array<const float>& log_sums,
-         const Array<const float>& src_weights, const MaybeArray<const float>& dst_weights,
-         const Array<const float>& grad_out, const Array<float>& means, const Array<float>& grad_src_scores,
-         const Array<float>& grad_dst_scores, const Array<float>& grad_rows, std::uintptr_t stream) {
+         const MaybeArray<const float>& src_weights, const MaybeArray<const float>& dst_weights,
+         const Matrix& grad_out, const Array<float>& means, const Array<float>& grad_src_scores,
+         const Array<float>& grad_dst_scores, const AnyMutableArray& grad_rows, std::uintptr_t stream) {
         const nn::EdgeAttentionGrad pass{.over = over.view(lists_of(out_indptr, out_indices)),
                                          .log_sums = log_sums.data(),
-                                         .src_weights = src_weights.data(),
+                                         .src_weights = data_of(src_weights),
                                          .dst_weights = data_of(dst_weights),
                                          .grad_out = grad_out.data(),
                                          .means = means.data(),
@@ -236,7 +238,7 @@ void bind_attention(nb::module_& module) {
         nn::attend_over_edges_grad(pass, on);
       },
       "over"_a, "out_indptr"_a.noconvert(), "out_indices"_a.noconvert(), "log_sums"_a.noconvert(),
-      "src_weights"_a.noconvert(), "dst_weights"_a.noconvert().none(), "grad_out"_a.noconvert(),
+      "src_weights"_a.noconvert().none(), "dst_weights"_a.noconvert().none(), "grad_out"_a.noconvert(),
       "means"_a.noconvert(), "grad_src_scores"_a.noconvert(), "grad_dst_scores"_a.noconvert(),
       "grad_rows"_a.noconvert(), "stream"_a);
 }

@@ -12,6 +12,7 @@
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/cuda/stream.hpp"
+#include "strata/sampling/recording_gate.hpp"
 
 namespace strata::batches {
 namespace {
@@ -62,11 +63,16 @@ struct BatchLoader::State {
     std::vector<std::thread> threads;
   };
   std::unique_ptr<Stages> stages;
+  sampling::RecordingGate recordings;  // open while the caller waits for a batch
   std::atomic<Count> unpadded{0}, input_rows{0};
   std::atomic<double> sample_seconds{0}, gather_seconds{0}, wait_seconds{0};
 
   explicit State(const Options& o) : options(o), device(o.parts.ranks.device()) {
     run_on({});
+    // On several machines ranks record in the same order, wherever their callers are.
+    if (!options.parts.ranks.on_several_machines()) {
+      for (sampling::MiniBatchSampler* sampler : options.lanes.samplers) sampler->record_within(recordings);
+    }
     for (RingBuffer& buffer : ring) {
       for (StreamClock* clock : {&buffer.sampled, &buffer.gathered, &buffer.trained})
         *clock = StreamClock(device);
@@ -220,6 +226,7 @@ struct BatchLoader::State {
   }
 
   void start_stages() {
+    recordings.close();
     stages.reset(new Stages{.board = {end_step - first_step, options.lanes.buffers}, .threads = {}});
     const std::size_t samplers = options.lanes.samplers.size(), fetchers = options.lanes.fetchers.size();
     for (std::size_t lane = 0; lane < samplers; ++lane) {
@@ -242,6 +249,7 @@ struct BatchLoader::State {
 
   void end_stages() {
     if (!stages) return;
+    recordings.give_up();
     const Count begun = stages->board.close();
     if (options.order != nullptr) options.order->finish(begun);
     for (std::thread& thread : stages->threads) thread.join();
@@ -286,6 +294,7 @@ const LoadedBatch* BatchLoader::next(const cuda::Stream& stream) {
   int index = 0;
   {
     const Stopwatch watch(s.wait_seconds);
+    const sampling::RecordingGate::Open open(s.recordings);
     if (s.options.made.overlap) {
       const TraceSpan span(s.options.made.trace, Trace::Lane::wait);
       const Count step = s.next_step - s.first_step;
@@ -313,6 +322,7 @@ void BatchLoader::release(const LoadedBatch& batch, const cuda::Stream& stream) 
 
 bool BatchLoader::wait_for(std::chrono::milliseconds patience) {
   if (!state_->stages) return true;
+  const sampling::RecordingGate::Open open(state_->recordings);
   return state_->stages->board.wait_for_gathered(state_->next_step - state_->first_step, patience);
 }
 

@@ -34,7 +34,6 @@ struct BufferSet {
   cuda::Array<Count> counts, host_counts;  // nodes, then edges; on the device, and pinned
   cuda::Event done;
   cuda::Graph graph;  // recording of one whole batch
-  bool warm = false;  // one batch was enqueued without a recording, so all memory is allocated
   Count num_seeds = 0;
 
   static BufferSet make(std::size_t num_hops, Count max_seeds, Device device) {

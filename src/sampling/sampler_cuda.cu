@@ -11,6 +11,7 @@
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/cuda/stream.hpp"
+#include "strata/sampling/recording_gate.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/text.hpp"
 
@@ -106,9 +107,10 @@ class CudaSampler final : public MiniBatchSampler {
     if (most.nodes.empty()) return;
     hops_.pad_nodes(std::min(shape.nodes.back(), most.nodes.back()));
     if (direct_) direct_->set_caps(shape.requests);
-    forget_graphs();
-    for (BufferSet& set : buffers_) set.warm = false;  // requests have another size
+    forget_graphs();  // requests have another size
   }
+
+  void record_within(RecordingGate& gate) override { gate_ = &gate; }
 
  private:
   void forget_graphs() {
@@ -121,15 +123,18 @@ class CudaSampler final : public MiniBatchSampler {
     return std::ranges::all_of(options_.fanouts, [](int fanout) { return fanout >= 0; });
   }
 
-  /// Enqueues a batch, as a recording if one like it went before.
+  bool can_record(const cuda::Stream& stream) const {
+    return has_fixed_fanouts() && cuda::Graph::can_record(stream) && (!direct_ || direct_->can_be_recorded());
+  }
+
+  /// Enqueues a batch, as a recording if there is one. The first one is recorded after it has been enqueued,
+  /// because only then all memory is allocated.
   void run(BufferSet& set, const RemoteSource<Id>& remote, const cuda::Stream& stream) {
-    if (!set.warm || !has_fixed_fanouts() || !cuda::Graph::can_record(stream)) {
-      hops_.run(set, remote, stream);
-      set.warm = !direct_ || direct_->can_be_recorded();
-      return;
-    }
-    if (!set.graph) set.graph = cuda::Graph::record(stream, [&] { hops_.run(set, remote, stream); });
-    set.graph.launch(stream);
+    if (set.graph) return set.graph.launch(stream);
+    hops_.run(set, remote, stream);
+    if (!can_record(stream)) return;
+    const RecordingGate::Recording recording(gate_);
+    if (recording) set.graph = cuda::Graph::record(stream, [&] { hops_.run(set, remote, stream); });
   }
 
   // The wire is not thread safe, and a recording calls it, too: both have to await their turn.
@@ -173,10 +178,7 @@ class CudaSampler final : public MiniBatchSampler {
   void sample_again(BufferSet& set, const RemoteSource<Id>& remote) {
     const cuda::DeviceGuard guard(view_.device);
     scratch_free_.synchronize();
-    for (BufferSet& other : buffers_) {
-      other.graph = {};
-      other.warm = false;
-    }
+    for (BufferSet& other : buffers_) other.graph = {};
     const cuda::Stream stream(view_.device);
     hops_.run(set, remote, stream);
     stream.synchronize();
@@ -186,6 +188,7 @@ class CudaSampler final : public MiniBatchSampler {
   SamplerOptions options_;
   comm::LaunchOrder* order_;
   comm::LaunchOrder::Turn turn_;
+  RecordingGate* gate_ = nullptr;
   StagedExchange<Id> staged_;
   std::unique_ptr<DirectExchange<Id>> direct_;  // null: requests pass through the host
   DeviceHops<Id> hops_;

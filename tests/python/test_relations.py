@@ -56,7 +56,7 @@ class Relations(unittest.TestCase):
                 same(one, other)
 
     def test_grouped_products_of_bfloat16_are_rounded_ones(self):
-        for ends, width in (([8, 8, 24, 40], 5), ([64, 200], 64), ([16], 1)):
+        for ends, width in (([8, 8, 24, 40], 5), ([64, 200], 64), ([16], 1), ([8, 20000, 20000, 20016], 9)):
             rows, weights = torch.randn(ends[-1], 9, device=DEVICE), torch.randn(len(ends), 9, width, device=DEVICE)
             made = []
             for dtype in (torch.bfloat16, torch.float32):
@@ -97,13 +97,13 @@ class Relations(unittest.TestCase):
         }
         return x, edges
 
-    def compare(self, mine_of, pyg_of, tolerance=1e-5):
+    def compare(self, mine_of, pyg_of, tolerance=1e-5, columns=10):
         """Outputs of two layers, one after the other, and gradients of inputs and parameters."""
-        x, edges = self.hetero(10)
+        x, edges = self.hetero(columns)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # PyG's, of types that get nothing
-            mine = [HeteroConv({kind: mine_of(width) for kind in RELATIONS}).to(DEVICE) for width in (10, 8)]
-            other = [pyg.HeteroConv({kind: pyg_of(width) for kind in RELATIONS}).to(DEVICE) for width in (10, 8)]
+            mine = [HeteroConv({kind: mine_of(width) for kind in RELATIONS}).to(DEVICE) for width in (columns, 8)]
+            other = [pyg.HeteroConv({kind: pyg_of(width) for kind in RELATIONS}).to(DEVICE) for width in (columns, 8)]
         results = []
         for layers in (mine, other):
             layers[0].load_state_dict(mine[0].state_dict())
@@ -129,7 +129,23 @@ class Relations(unittest.TestCase):
 
     def test_attention_over_relations_is_that_of_pyg(self):
         options = {"heads": 2, "add_self_loops": False}
-        self.compare(lambda width: GATConv(width, 4, **options), lambda width: pyg.GATConv(width, 4, **options), 2e-5)
+        for columns in (10, 40):  # more than the heads of all relations have scores, or fewer
+            self.compare(lambda width: GATConv(width, 4, **options), lambda width: pyg.GATConv(width, 4, **options), 2e-5, columns)
+
+    def test_attention_over_relations_in_bfloat16_is_rounded(self):
+        x, edges = self.hetero(40)
+        results = []
+        layer = HeteroConv({kind: GATConv(40, 8, heads=2, add_self_loops=False, negative_slope=0.9) for kind in RELATIONS}).to(DEVICE, torch.bfloat16)
+        for dtype in (torch.bfloat16, torch.float32):
+            inputs = {kind: rows.bfloat16().to(dtype).requires_grad_() for kind, rows in x.items()}
+            out = layer.to(dtype)(inputs, edges)
+            self.assertEqual({rows.dtype for rows in out.values()}, {dtype})
+            loss = sum((rows.float() * torch.linspace(-1, 1, rows.numel(), device=DEVICE).view_as(rows)).sum() for rows in out.values())
+            # The gradient of att_dst nearly cancels, and rounding is all that is left.
+            parameters = [parameter for name, parameter in layer.named_parameters() if not name.endswith("att_dst")]
+            results.append([*out.values(), *torch.autograd.grad(loss, [*inputs.values(), *parameters])])
+        for one, other in zip(*results, strict=True):
+            same(one.float(), other, 4e-2)
 
     def test_unequal_layers_are_called_one_after_the_other(self):
         x, edges = self.hetero(10)

@@ -185,6 +185,17 @@ class TwoThreads(unittest.TestCase):
             self.assertEqual(sorted(line for line in done.stdout.splitlines()), ["rank 0: right", "rank 1: right"])
 
 
+class AScript(unittest.TestCase):
+    @unittest.skipUnless(torch.cuda.is_available() and strata.with_cuda, "needs a GPU")
+    def test_may_synchronize_while_a_loader_begins(self):
+        with random_graph(num_nodes=400, num_edges=2400).load(strata) as graph:
+            for sampler in ("uniform", "labor") * 10:
+                loader = strata.NodeLoader(graph, "train", fanouts=[3, 2], batch_size=20, sampler=sampler)
+                for step, _ in enumerate(loader):
+                    for _ in range(200 if step < 5 else 0):
+                        torch.cuda.synchronize()
+
+
 SCRIPT = """
 import threading
 

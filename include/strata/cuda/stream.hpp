@@ -86,8 +86,8 @@ class Graph {
  public:
   Graph() = default;
   /// Records what `enqueue` does with `stream`, and with other streams that wait for `stream` and that
-  /// `stream` waits for afterwards. Nothing runs yet. `enqueue` must neither synchronise nor allocate. Other
-  /// threads are not affected. REQUIRES: can_record(stream).
+  /// `stream` waits for afterwards. Nothing runs yet. `enqueue` must neither synchronise nor allocate. Until
+  /// it returns, no thread can synchronise the device. REQUIRES: can_record(stream).
   static Graph record(const Stream& stream, const std::function<void()>& enqueue);
   /// Whether a stream can be recorded: not CUDA's default stream, which Python's libraries use by default.
   static bool can_record(const Stream& stream) { return stream.get() != nullptr; }

@@ -170,7 +170,8 @@ struct EdgeAttention {
   Count num_src = 0;
   Count heads = 1, head_cols = 0;
   const float* edge_weights = nullptr;  ///< parallel to edges.indices; null: ones. Forward only
-  const float* rows = nullptr;          ///< [num_src, heads * head_cols]
+  DType dtype = DType::f32;             ///< of rows, of the result and of both gradients; bf16 on GPUs only
+  const void* rows = nullptr;           ///< [num_src, heads * head_cols]
   const float* src_scores = nullptr;    ///< [num_src, heads]
   const float* dst_scores = nullptr;    ///< [edges.rows, heads]
   DropoutRule dropout{};                ///< of p; hop and ids are those of the sources
@@ -198,21 +199,21 @@ void score_heads(const HeadScores& scores, const cuda::Stream& stream);
 struct EdgeAttentionForward {
   EdgeAttention over;
   float* log_sums = nullptr;  ///< [destinations, heads] log of the softmax's denominators, for the gradient
-  float* out = nullptr;       ///< [destinations, heads * head_cols]
+  void* out = nullptr;        ///< [destinations, heads * head_cols]
 };
 void attend_over_edges(const EdgeAttentionForward& pass, const cuda::Stream& stream);
 
 /// src_scores must be the HeadScores of `rows` with src_weights; dst_scores those of the first rows with
-/// dst_weights, or, where dst_weights is null, of anything else.
+/// dst_weights. Where weights are null, the scores are those of anything else.
 struct EdgeAttentionGrad {
   EdgeAttention over;
   const float* log_sums = nullptr;                             ///< of the forward pass
   const float *src_weights = nullptr, *dst_weights = nullptr;  ///< [heads, head_cols]
-  const float* grad_out = nullptr;                             ///< [destinations, heads * head_cols]
+  const void* grad_out = nullptr;                              ///< [destinations, heads * head_cols]
   float* means = nullptr;            ///< [destinations, heads] scratch: sum of p times its gradient
   float* grad_src_scores = nullptr;  ///< [num_src, heads]
   float* grad_dst_scores = nullptr;  ///< [destinations, heads]
-  float* grad_rows = nullptr;  ///< [num_src, heads * head_cols], including what comes through the scores
+  void* grad_rows = nullptr;  ///< [num_src, heads * head_cols], including what comes through the scores
 };
 void attend_over_edges_grad(const EdgeAttentionGrad& pass, const cuda::Stream& stream);
 

@@ -20,6 +20,8 @@
 
 namespace strata::sampling {
 
+class RecordingGate;
+
 /// The method that chooses a node's neighbors. With a fanout of -1, every method takes all of them.
 enum class Method {
   uniform,   ///< `fanout` of them, all equally likely; without replacement all of them if there are no more
@@ -169,6 +171,9 @@ class MiniBatchSampler {
   /// after the sampled ones are then -1, with original id 0 and degree 0. Call it only between batches, and
   /// only for samplers with bounds().
   virtual void pad_nodes(const PaddedShape& /*shape*/) {}
+  /// From the next batch on, CUDA graphs are recorded only while the gate is open; enqueue() may wait for
+  /// that once per buffer set. Without a gate they are recorded at any time.
+  virtual void record_within(RecordingGate& /*gate*/) {}
 };
 
 /// Makes the sampler for view.device. `view` and `pool` must outlive it. Throws InputError if there are no

@@ -16,6 +16,7 @@ from strata.batches import Block
 from strata.nn._inputs import as_product, inputs_of, needs_grad, without_half
 from strata.nn._linear import reset_module
 from strata.nn.gat import GATConv
+from strata.nn.edges import EdgeLists
 from strata.nn.relations import EdgeType, RelationLists, SourceLists, merged_edges, most_relations, relations_of
 from strata.nn.sage import SAGEConv, sum_of_neighbors
 from strata.nn.typed_linear import map_by_type, nodes_by_type, of_types
@@ -208,19 +209,18 @@ def _gat(layers: list[GATConv], merged: _Merged) -> Tensor:
     """
     relations, first = merged.relations, layers[0]
     pairs = SourceLists(relations, most_relations(merged.edge_types, 0))
-    heads = (len(layers), first.heads, first.out_channels)
     weights = torch.stack([layer.lin.weight for layer in layers if layer.lin is not None])
-    by_head = weights.view(*heads, -1)
     x_src = sum_of_neighbors(merged.x, pairs.sources)
-    x_dst = sum_of_neighbors(merged.x, relations.by_destination.lists_of_rows(relations.rows.num_src))
-
-    def scores(x: Tensor, attention: list[Tensor], ends: Tensor) -> Tensor:
-        of_columns = torch.einsum("rhci,rhc->rih", by_head, torch.cat(attention))
-        return ops.grouped_product(x, of_columns.to(x.dtype), ends).float()
-
-    rows = ops.grouped_product(x_src, weights.transpose(1, 2).to(x_src.dtype), pairs.ends).float()
-    src_scores = scores(x_src, [layer.att_src for layer in layers], pairs.ends)
-    dst_scores = scores(x_dst, [layer.att_dst for layer in layers], relations.ends)
+    rows = ops.grouped_product(x_src, weights.transpose(1, 2).to(x_src.dtype), pairs.ends)
+    by_head = weights.view(len(layers), first.heads, first.out_channels, -1)
+    attention = torch.stack([torch.cat([layer.att_src for layer in layers]), torch.cat([layer.att_dst for layer in layers])])
+    columns = torch.einsum("rhci,erhc->erhi", by_head, attention).to(x_src.dtype)
+    if columns[..., 0].numel() <= merged.x.shape[1]:
+        src_scores, dst_scores = _scores_of_nodes(columns, merged, pairs)
+    else:
+        x_dst = sum_of_neighbors(merged.x, relations.by_destination.lists_of_rows(relations.rows.num_src))
+        src_scores = ops.grouped_product(x_src, columns[0].transpose(1, 2), pairs.ends).float()
+        dst_scores = ops.grouped_product(x_dst, columns[1].transpose(1, 2), relations.ends).float()
     lists = pairs.of_rows
     back = lists.out_lists() if needs_grad(rows, src_scores, dst_scores) else (None, None)
     attended: Tensor = ops.attend_over_edges(
@@ -238,4 +238,26 @@ def _gat(layers: list[GATConv], merged: _Merged) -> Tensor:
         None,
         None,
     )[0]
-    return sum_of_neighbors(attended.to(merged.x.dtype), relations.of_nodes)
+    return sum_of_neighbors(attended, relations.of_nodes)
+
+
+def _scores_of_nodes(columns: Tensor, merged: _Merged, pairs: SourceLists) -> tuple[Tensor, Tensor]:
+    """Scores of the pairs and of the rows, picked from those of all nodes over all relations, which are one product.
+
+    columns [2, R, H, in]: for sources and for destinations.
+    """
+    relations, num_relations = merged.relations, columns.shape[1]
+    in_src = _numbers(pairs.sources, pairs.ends, 0, 2 * num_relations)
+    in_dst = _numbers(relations.by_destination.lists_of_rows(), relations.ends, num_relations, 2 * num_relations)
+    scores = torch.nn.functional.linear(merged.x, columns.flatten(0, 2)).view(-1, columns.shape[2])
+    picked = scores.index_select(0, torch.cat([in_src, in_dst])).float()
+    src_scores, dst_scores = torch.split(picked, [len(in_src), len(in_dst)])
+    return src_scores, dst_scores
+
+
+def _numbers(rows: EdgeLists, ends: Tensor, first: int, count: int) -> Tensor:
+    """node * count + first + relation of each row, which has its node as its only neighbor; empty ones have any node."""
+    places = torch.arange(rows.num_dst, device=ends.device, dtype=torch.int32)
+    of_rows = torch.searchsorted(ends, places, right=True).clamp(max=len(ends) - 1)
+    nodes = rows.indices[rows.indptr[:-1].clamp(max=max(0, len(rows.indices) - 1))]
+    return nodes.long() * count + first + of_rows

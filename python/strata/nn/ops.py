@@ -381,18 +381,24 @@ def attend_over_edges(
 ) -> tuple[Tensor, Tensor]:
     """(sum of the in-neighbors' rows by their attention [D, H * C], log of the softmax's denominators [D, H]).
 
-    rows [S, H * C]; src_scores are score_heads(rows, src_weights); dst_scores are score_heads(rows[:D], dst_weights), or of
-    anything where dst_weights is None, and so are src_scores. All float32. Differentiable in rows and the weights, with what
-    comes through the scores, and in scores that have no weights. With `self_loops`, a destination that is a source attends to itself once.
+    rows [S, H * C] float32 or bfloat16, as is the sum; all others are float32. src_scores are score_heads(rows, src_weights);
+    dst_scores are score_heads(rows[:D], dst_weights), or of anything where dst_weights is None, and so are src_scores.
+    Differentiable in rows and the weights, with what comes through the scores, and in scores that have no weights. With `self_loops`, a destination that is a source attends to itself once.
     `dropout` needs key int64 [2], which decides what is dropped, and ids int64 [max(S, D)].
     """
-    out = rows.new_empty(indptr.shape[0] - 1, rows.shape[1])
+    of = _attended_rows(rows)
+    out = of.new_empty(indptr.shape[0] - 1, of.shape[1])
     log_sums = torch.empty_like(dst_scores, memory_format=torch.contiguous_format)
     over = _kernels.Attention(
-        indptr, indices, _array(rows), _array(src_scores), _array(dst_scores), slope, self_loops, dropout, key, ids
+        indptr, indices, of, _array(src_scores), _array(dst_scores), slope, self_loops, dropout, key, ids
     )
-    _kernels.attend_over_edges(over, log_sums, out, _stream(rows))
-    return out, log_sums
+    _kernels.attend_over_edges(over, log_sums, out, _stream(of))
+    return out.to(rows.dtype), log_sums
+
+
+def _attended_rows(rows: Tensor) -> Tensor:
+    """In the type that the kernels of the device take."""
+    return _array(rows if rows.is_cuda else rows.float())
 
 
 @attend_over_edges.register_fake
@@ -424,26 +430,24 @@ def attend_over_edges_grad(
     ids: Optional[Tensor],
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of rows [S, H * C], src_scores [S, H] and dst_scores [D, H]."""
-    rows, src_scores, dst_scores = _array(rows), _array(src_scores), _array(dst_scores)
-    grad_rows, grad_src, grad_dst = torch.empty_like(rows), torch.empty_like(src_scores), torch.empty_like(dst_scores)
-    over = _kernels.Attention(indptr, indices, rows, src_scores, dst_scores, slope, self_loops, dropout, key, ids)
-    if src_weights is None:
-        src_weights = rows.new_zeros(rows.shape[1])
+    of, src_scores, dst_scores = _attended_rows(rows), _array(src_scores), _array(dst_scores)
+    grad_rows, grad_src, grad_dst = torch.empty_like(of), torch.empty_like(src_scores), torch.empty_like(dst_scores)
+    over = _kernels.Attention(indptr, indices, of, src_scores, dst_scores, slope, self_loops, dropout, key, ids)
     _kernels.attend_over_edges_grad(
         over,
         out_indptr,
         out_indices,
         log_sums,
-        _array(src_weights),
+        _maybe(src_weights),
         _maybe(dst_weights),
-        _array(grad),
+        _attended_rows(grad),
         torch.empty_like(dst_scores),
         grad_src,
         grad_dst,
         grad_rows,
-        _stream(rows),
+        _stream(of),
     )
-    return grad_rows, grad_src, grad_dst
+    return grad_rows.to(rows.dtype), grad_src, grad_dst
 
 
 @attend_over_edges_grad.register_fake

@@ -35,11 +35,10 @@ struct Head {
   Count head;
 
   const float* row(Count u) const { return slice(over.rows, u); }
-  template <typename T>
-  T* slice(T* rows, Count r) const {
-    return rows + r * over.cols() + head * over.head_cols;
-  }
+  const float* slice(const void* rows, Count r) const { return static_cast<const float*>(rows) + first(r); }
+  float* slice(void* rows, Count r) const { return static_cast<float*>(rows) + first(r); }
   float raw(Count u, Count v) const { return over.raw_score(u, v, head); }
+  Count first(Count r) const { return r * over.cols() + head * over.head_cols; }
   Count at(Count r) const { return r * over.heads + head; }
   float kept(const Philox4& key, Count u) const {
     if (!over.dropout.active()) return 1.0f;
@@ -136,7 +135,7 @@ inline void grad_of_src(const EdgeAttentionGrad& pass, const Head& head, Count u
     add_scaled(out, grad, p * kept, cols);
   });
   pass.grad_src_scores[head.at(u)] = grad_score;
-  add_scaled(out, pass.src_weights + head.head * cols, grad_score, cols);
+  if (pass.src_weights != nullptr) add_scaled(out, pass.src_weights + head.head * cols, grad_score, cols);
   if (pass.dst_weights != nullptr && u < head.over.edges.rows)
     add_scaled(out, pass.dst_weights + head.head * cols, pass.grad_dst_scores[head.at(u)], cols);
 }

@@ -35,8 +35,9 @@ struct Item {
   __device__ Count offset(const EdgeAttention& over, Count r) const {
     return r * over.cols() + head * over.head_cols;
   }
-  __device__ Floats<Width> load(const EdgeAttention& over, const float* rows, Count r) const {
-    return in_row ? Floats<Width>::load(rows + offset(over, r) + column) : Floats<Width>::filled(0.0f);
+  template <typename T>
+  __device__ Floats<Width> load(const EdgeAttention& over, const T* rows, Count r) const {
+    return in_row ? load_as_f32<Width>(rows + offset(over, r) + column) : Floats<Width>::filled(0.0f);
   }
   __device__ bool leads() const { return first_window && threadIdx.x % Lanes == 0; }
 };
@@ -48,15 +49,15 @@ Count threads_of(const EdgeAttention& over, Count rows) {
 
 /// The dot product of a head's columns of two rows, with the same bits in every thread of the group. Whole: a
 /// single window holds all columns, which the threads have already loaded.
-template <int Width, int Lanes, bool Whole>
-__device__ inline float head_dot(const EdgeAttention& over, const float* a, const float* b,
+template <int Width, int Lanes, bool Whole, typename T>
+__device__ inline float head_dot(const EdgeAttention& over, const T* a, const T* b,
                                  const Floats<Width>& part_of_a, const Floats<Width>& part_of_b) {
   float sum = 0.0f;
   if constexpr (Whole) {
     sum = dot(part_of_a, part_of_b, sum);
   } else {
     for (Count c = threadIdx.x % Lanes * Width; c < over.head_cols; c += Lanes * Width)
-      sum = dot(Floats<Width>::load(a + c), Floats<Width>::load(b + c), sum);
+      sum = dot(load_as_f32<Width>(a + c), load_as_f32<Width>(b + c), sum);
   }
   return sum_of_group<Lanes>(sum);
 }
@@ -109,10 +110,11 @@ __global__ void __launch_bounds__(kBlockThreads) log_sums_kernel(EdgeAttentionFo
   pass.log_sums[v * over.heads + head] = largest + logf(sum);
 }
 
-// The weighted sum of the in-neighbors' rows. Reading edges * cols * 4 bytes from L2 or HBM bounds the time.
-template <int Width, int Lanes>
+// The weighted sum of the in-neighbors' rows. Reading the row of every edge from L2 or HBM bounds the time.
+template <typename T, int Width, int Lanes>
 __global__ void __launch_bounds__(kBlockThreads) attend_kernel(EdgeAttentionForward pass, float scale) {
   const EdgeAttention& over = pass.over;
+  const T* const rows = static_cast<const T*>(over.rows);
   const Item<Width, Lanes> item(over);
   const Count v = item.row;
   if (v >= over.edges.rows || !item.in_row) return;
@@ -123,36 +125,37 @@ __global__ void __launch_bounds__(kBlockThreads) attend_kernel(EdgeAttentionForw
            kept_scale(over, key, u, item.head, scale);
   };
   auto total = Floats<Width>::filled(0.0f);
-  if (over.has_loop(v)) add_scaled(total, item.load(over, over.rows, v), weight(v));
+  if (over.has_loop(v)) add_scaled(total, item.load(over, rows, v), weight(v));
   const Count end = __ldg(over.edges.indptr + v + 1);
 #pragma unroll 4
   for (Count e = __ldg(over.edges.indptr + v); e < end; ++e) {
     const Count u = __ldg(over.edges.indices + e);
     const float counts = times(over, e);
     const bool none = over.leaves_out(u, v) || counts == 0.0f;
-    add_scaled(total, item.load(over, over.rows, u), none ? 0.0f : counts * weight(u));
+    add_scaled(total, item.load(over, rows, u), none ? 0.0f : counts * weight(u));
   }
-  total.store(pass.out + item.offset(over, v) + item.column);
+  store_f32(total, static_cast<T*>(pass.out) + item.offset(over, v) + item.column);
 }
 
 // The gradient of the dst scores, and the mean that the gradient of every score of the node needs. Gathers
 // the rows once; only the first window reads rows that are wider than a window, in a loop.
-template <int Width, int Lanes, bool Whole>
+template <typename T, int Width, int Lanes, bool Whole>
 __global__ void __launch_bounds__(kBlockThreads) grad_dst_kernel(EdgeAttentionGrad pass, float scale) {
   const EdgeAttention& over = pass.over;
+  const T *const rows = static_cast<const T*>(over.rows), *const grads = static_cast<const T*>(pass.grad_out);
   const Item<Width, Lanes> item(over);
   const Count v = item.row, head = item.head;
   if (v >= over.edges.rows || !item.first_window) return;
   const float log_sum = pass.log_sums[v * over.heads + head];
   const Philox4 key = over.dropout.active() ? edge_key(over.dropout, v) : Philox4{};
-  const auto grad = item.load(over, pass.grad_out, v);
+  const auto grad = item.load(over, grads, v);
   float mean = 0.0f, sloped_mean = 0.0f, slopes = 0.0f;
   const auto add_edge = [&](Count u, float counts) {
     const float raw = over.raw_score(u, v, head);
     const float p = counts * expf(leaky_relu(raw, over.slope) - log_sum);
     const float g =
-        head_dot<Width, Lanes, Whole>(over, pass.grad_out + item.offset(over, v),
-                                      over.rows + item.offset(over, u), grad, item.load(over, over.rows, u)) *
+        head_dot<Width, Lanes, Whole>(over, grads + item.offset(over, v), rows + item.offset(over, u), grad,
+                                      item.load(over, rows, u)) *
         kept_scale(over, key, u, head, scale);
     mean += p * g;
     sloped_mean += p * g * leaky_slope(raw, over.slope);
@@ -171,13 +174,14 @@ __global__ void __launch_bounds__(kBlockThreads) grad_dst_kernel(EdgeAttentionGr
 }
 
 // The gradient of a src node's row and score in one gather of the dst nodes' gradients.
-template <int Width, int Lanes, bool Whole>
+template <typename T, int Width, int Lanes, bool Whole>
 __global__ void __launch_bounds__(kBlockThreads) grad_src_kernel(EdgeAttentionGrad pass, float scale) {
   const EdgeAttention& over = pass.over;
+  const T *const rows = static_cast<const T*>(over.rows), *const grads = static_cast<const T*>(pass.grad_out);
   const Item<Width, Lanes> item(over);
   const Count u = item.row, head = item.head;
   if (u >= over.num_src) return;
-  const auto mine = item.load(over, over.rows, u);
+  const auto mine = item.load(over, rows, u);
   auto total = Floats<Width>::filled(0.0f);
   float grad_score = 0.0f;
   const auto add_edge = [&](Count v, float counts) {
@@ -185,9 +189,9 @@ __global__ void __launch_bounds__(kBlockThreads) grad_src_kernel(EdgeAttentionGr
     const float p = counts * expf(leaky_relu(raw, over.slope) - pass.log_sums[v * over.heads + head]);
     const Philox4 key = over.dropout.active() ? edge_key(over.dropout, v) : Philox4{};
     const float kept = kept_scale(over, key, u, head, scale);
-    const auto grad = item.load(over, pass.grad_out, v);
-    const float g = head_dot<Width, Lanes, Whole>(over, pass.grad_out + item.offset(over, v),
-                                                  over.rows + item.offset(over, u), grad, mine);
+    const auto grad = item.load(over, grads, v);
+    const float g = head_dot<Width, Lanes, Whole>(over, grads + item.offset(over, v),
+                                                  rows + item.offset(over, u), grad, mine);
     grad_score += p * (g * kept - pass.means[v * over.heads + head]) * leaky_slope(raw, over.slope);
     add_scaled(total, grad, p * kept);
   };
@@ -201,27 +205,59 @@ __global__ void __launch_bounds__(kBlockThreads) grad_src_kernel(EdgeAttentionGr
   if (item.leads()) pass.grad_src_scores[u * over.heads + head] = grad_score;
   if (!item.in_row) return;
   const Count weights_at = head * over.head_cols + item.column;
-  add_scaled(total, Floats<Width>::load(pass.src_weights + weights_at), grad_score);
+  if (pass.src_weights != nullptr)
+    add_scaled(total, load_as_f32<Width>(pass.src_weights + weights_at), grad_score);
   if (pass.dst_weights != nullptr && u < over.edges.rows) {
-    add_scaled(total, Floats<Width>::load(pass.dst_weights + weights_at),
+    add_scaled(total, load_as_f32<Width>(pass.dst_weights + weights_at),
                pass.grad_dst_scores[u * over.heads + head]);
   }
-  total.store(pass.grad_rows + item.offset(over, u) + item.column);
+  store_f32(total, static_cast<T*>(pass.grad_rows) + item.offset(over, u) + item.column);
 }
 
-template <int Width, int Lanes, bool Whole>
+template <typename T, int Width, int Lanes>
+void launch_forward(const EdgeAttentionForward& pass, cudaStream_t stream) {
+  const EdgeAttention& over = pass.over;
+  attend_kernel<T, Width, Lanes>
+      <<<grid_for(threads_of<Width, Lanes>(over, over.edges.rows)), kBlockThreads, 0, stream>>>(
+          pass, over.dropout.scale());
+  cuda::check_launch("attend");
+}
+
+template <typename T, int Width, int Lanes, bool Whole>
 void launch_backward(const EdgeAttentionGrad& pass, cudaStream_t stream) {
   const EdgeAttention& over = pass.over;
   const float scale = over.dropout.scale();
   if (over.edges.rows > 0) {
-    grad_dst_kernel<Width, Lanes, Whole>
+    grad_dst_kernel<T, Width, Lanes, Whole>
         <<<grid_for(threads_of<Width, Lanes>(over, over.edges.rows)), kBlockThreads, 0, stream>>>(pass,
                                                                                                   scale);
     cuda::check_launch("attention_grad_dst");
   }
-  grad_src_kernel<Width, Lanes, Whole>
+  grad_src_kernel<T, Width, Lanes, Whole>
       <<<grid_for(threads_of<Width, Lanes>(over, over.num_src)), kBlockThreads, 0, stream>>>(pass, scale);
   cuda::check_launch("attention_grad_src");
+}
+
+template <typename T>
+void forward_as(const EdgeAttentionForward& pass, cudaStream_t stream) {
+  const EdgeAttention& over = pass.over;
+  with_widest_packs<T>(
+      over.head_cols, [&]<int Width, int Lanes>() { launch_forward<T, Width, Lanes>(pass, stream); },
+      static_cast<const T*>(over.rows), static_cast<const T*>(pass.out));
+}
+
+template <typename T>
+void backward_as(const EdgeAttentionGrad& pass, cudaStream_t stream) {
+  const EdgeAttention& over = pass.over;
+  const auto launch = [&]<int Width, int Lanes>() {
+    if (over.head_cols <= Lanes * Width)
+      launch_backward<T, Width, Lanes, true>(pass, stream);
+    else
+      launch_backward<T, Width, Lanes, false>(pass, stream);
+  };
+  with_widest_packs<T>(over.head_cols, launch, static_cast<const T*>(over.rows),
+                       static_cast<const T*>(pass.grad_out), static_cast<const T*>(pass.grad_rows),
+                       pass.src_weights, pass.dst_weights);
 }
 
 class CudaAttention final : public AttentionKernels {
@@ -241,26 +277,14 @@ class CudaAttention final : public AttentionKernels {
     if (over.edges.rows == 0) return;
     log_sums_kernel<<<grid_for(over.edges.rows * over.heads), kBlockThreads, 0, stream>>>(pass);
     cuda::check_launch("attention_log_sums");
-    with_width_and_lanes(
-        pack_width(over.head_cols, over.rows, pass.out), over.head_cols, [&]<int Width, int Lanes>() {
-          attend_kernel<Width, Lanes>
-              <<<grid_for(threads_of<Width, Lanes>(over, over.edges.rows)), kBlockThreads, 0, stream>>>(
-                  pass, over.dropout.scale());
-        });
-    cuda::check_launch("attend");
+    if (over.dtype == DType::bf16) return forward_as<Bf16>(pass, stream);
+    forward_as<float>(pass, stream);
   }
 
   void backward(const EdgeAttentionGrad& pass, CUstream_st* stream) const override {
-    const EdgeAttention& over = pass.over;
-    if (over.num_src == 0) return;
-    const int width = pack_width(over.head_cols, over.rows, pass.grad_out, pass.grad_rows, pass.src_weights,
-                                 pass.dst_weights);
-    with_width_and_lanes(width, over.head_cols, [&]<int Width, int Lanes>() {
-      if (over.head_cols <= Lanes * Width)
-        launch_backward<Width, Lanes, true>(pass, stream);
-      else
-        launch_backward<Width, Lanes, false>(pass, stream);
-    });
+    if (pass.over.num_src == 0) return;
+    if (pass.over.dtype == DType::bf16) return backward_as<Bf16>(pass, stream);
+    backward_as<float>(pass, stream);
   }
 };
 

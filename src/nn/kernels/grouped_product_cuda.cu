@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/grouped_product.hpp"
+#include "kernels/lanes.cuh"
 #include "strata/cuda/kernels.cuh"
 
 namespace strata::nn {
@@ -21,7 +22,8 @@ struct Piece {
 };
 
 /// Piece `number` of the groups' rows, cut into pieces of `size` rows; all threads of a block get it.
-__device__ Piece find_piece(const std::int32_t* ends, int groups, Count size, Count number) {
+__device__ Piece find_piece(const GroupPieces& pieces, Count number) {
+  const auto [rows, groups, ends, size] = pieces;
   __shared__ Piece found;
   if (threadIdx.x == 0) found = {};
   __syncthreads();
@@ -64,7 +66,7 @@ __device__ void multiply(const float (*left)[kTile + kEach], const float (*right
 // A block has 64 rows of a group and 64 columns. It is compute bound where matrices are large.
 __global__ void __launch_bounds__(kThreads) product_kernel(const GroupedProduct product) {
   __shared__ float left[kDepth][kTile + kEach], right[kDepth][kTile + kEach];
-  const Piece piece = find_piece(product.ends, product.groups, kTile, blockIdx.x);
+  const Piece piece = find_piece({product.rows, product.groups, product.ends, kTile}, blockIdx.x);
   if (piece.group < 0) return;
   const Count first_col = static_cast<Count>(blockIdx.y) * kTile;
   const float* const weights = product.weights + piece.group * product.in_cols * product.out_cols;
@@ -98,7 +100,7 @@ __global__ void __launch_bounds__(kThreads) product_kernel(const GroupedProduct 
 __global__ void __launch_bounds__(kThreads) weight_grad_kernel(const GroupedWeightGrad grad) {
   __shared__ float left[kDepth][kTile + kEach], right[kDepth][kTile + kEach];
   const Count number = blockIdx.x;
-  const Piece piece = find_piece(grad.ends, grad.groups, grad.rows_of_piece(), number);
+  const Piece piece = find_piece(grad.pieces(), number);
   if (piece.group < 0) return;
   const Count col_tiles = (grad.out_cols + kTile - 1) / kTile;
   const Count first_in = blockIdx.y / col_tiles * kTile, first_out = blockIdx.y % col_tiles * kTile;
@@ -123,26 +125,48 @@ __global__ void __launch_bounds__(kThreads) weight_grad_kernel(const GroupedWeig
         scratch[(in + i) * grad.out_cols + out + j] = sums[i][j];
 }
 
-/// Adds up the pieces of each group; groups without rows become 0.
-__global__ void __launch_bounds__(kThreads) add_pieces_kernel(const GroupedWeightGrad grad) {
-  const Count size = grad.in_cols * grad.out_cols, piece_rows = grad.rows_of_piece();
+// One block per piece.
+__global__ void __launch_bounds__(kThreads)
+    find_piece_ends_kernel(const GroupPieces pieces, std::int32_t* piece_ends) {
+  const Piece piece = find_piece(pieces, blockIdx.x);
+  if (threadIdx.x > 0) return;
+  piece_ends[blockIdx.x] =
+      piece.group < 0 ? pieces.ends[pieces.groups - 1] : static_cast<std::int32_t>(piece.end);
+}
+
+// A thread has Width neighboring elements of a group's matrix. Reading the pieces once bounds the time.
+template <typename T, int Width>
+__global__ void __launch_bounds__(kThreads) add_pieces_kernel(const PieceSumOf<T> sum) {
+  const auto [rows, groups, ends, piece_rows] = sum.pieces;
   const int group = static_cast<int>(blockIdx.y);
   __shared__ Count shared_first;
   if (threadIdx.x == 0) {
     Count first = 0;
     for (int g = 0; g < group; ++g)
-      first += (grad.ends[g] - (g > 0 ? grad.ends[g - 1] : 0) + piece_rows - 1) / piece_rows;
+      first += (ends[g] - (g > 0 ? ends[g - 1] : 0) + piece_rows - 1) / piece_rows;
     shared_first = first;
   }
   __syncthreads();
-  const Count rows = grad.ends[group] - (group > 0 ? grad.ends[group - 1] : 0);
-  const Count first = shared_first, pieces = (rows + piece_rows - 1) / piece_rows;
-  for (Count i = static_cast<Count>(blockIdx.x) * kThreads + threadIdx.x; i < size;
-       i += static_cast<Count>(gridDim.x) * kThreads) {
-    float sum = 0;
-    for (Count p = 0; p < pieces; ++p) sum += grad.scratch[(first + p) * size + i];
-    grad.out[group * size + i] = sum;
+  const Count first = shared_first,
+              pieces = (ends[group] - (group > 0 ? ends[group - 1] : 0) + piece_rows - 1) / piece_rows;
+  for (Count i = (static_cast<Count>(blockIdx.x) * kThreads + threadIdx.x) * Width; i < sum.size;
+       i += static_cast<Count>(gridDim.x) * kThreads * Width) {
+    auto total = Floats<Width>::filled(0.0f);
+#pragma unroll 4
+    for (Count p = 0; p < pieces; ++p)
+      add_scaled(total, load_as_f32<Width>(sum.in + (first + p) * sum.size + i), 1.0f);
+    store_f32(total, sum.out + group * sum.size + i);
   }
+}
+
+template <typename T, int Width>
+void launch_add_pieces(const PieceSumOf<T>& sum, CUstream_st* stream) {
+  if (sum.size == 0 || sum.pieces.groups == 0) return;
+  constexpr Count kMostBlocks = 256;  // per group
+  const Count blocks = std::min<Count>((sum.size / Width + kThreads - 1) / kThreads, kMostBlocks);
+  const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>(sum.pieces.groups));
+  add_pieces_kernel<T, Width><<<grid, kThreads, 0, stream>>>(sum);
+  cuda::check_launch("add_pieces_kernel");
 }
 
 unsigned tiles(Count size) { return static_cast<unsigned>((size + kTile - 1) / kTile); }
@@ -160,14 +184,27 @@ void grouped_product_cuda(const GroupedProduct& product, CUstream_st* stream) {
 
 void grouped_weight_grad_cuda(const GroupedWeightGrad& grad, CUstream_st* stream) {
   if (grad.in_cols * grad.out_cols == 0 || grad.groups == 0) return;
-  const dim3 blocks(static_cast<unsigned>(grad.pieces()), tiles(grad.in_cols) * tiles(grad.out_cols));
+  const GroupPieces pieces = grad.pieces();
+  const dim3 blocks(static_cast<unsigned>(pieces.count()), tiles(grad.in_cols) * tiles(grad.out_cols));
   weight_grad_kernel<<<blocks, kThreads, 0, stream>>>(grad);
   cuda::check_launch("weight_grad_kernel");
-  const dim3 sums(
-      static_cast<unsigned>(std::min<Count>((grad.in_cols * grad.out_cols + kThreads - 1) / kThreads, 64)),
-      static_cast<unsigned>(grad.groups));
-  add_pieces_kernel<<<sums, kThreads, 0, stream>>>(grad);
-  cuda::check_launch("add_pieces_kernel");
+  add_pieces_cuda(
+      PieceSumOf<float>{
+          .pieces = pieces, .size = grad.in_cols * grad.out_cols, .in = grad.scratch, .out = grad.out},
+      stream);
+}
+
+void find_piece_ends_cuda(const GroupPieces& pieces, std::int32_t* piece_ends, CUstream_st* stream) {
+  if (pieces.groups == 0) return;
+  find_piece_ends_kernel<<<static_cast<unsigned>(pieces.count()), kThreads, 0, stream>>>(pieces, piece_ends);
+  cuda::check_launch("find_piece_ends_kernel");
+}
+
+void add_pieces_cuda(const PieceSumOf<float>& sum, CUstream_st* stream) {
+  launch_add_pieces<float, 1>(sum, stream);
+}
+void add_pieces_cuda(const PieceSumOf<Bf16>& sum, CUstream_st* stream) {
+  launch_add_pieces<Bf16, 8>(sum, stream);
 }
 
 }  // namespace strata::nn

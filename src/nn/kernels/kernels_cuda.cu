@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <type_traits>
 
 #include "kernels/dropout.cuh"
 #include "kernels/lanes.cuh"
@@ -111,10 +110,7 @@ template <typename In, typename Out>
 void sum_rows(const SparseSumOf<In, Out>& sum, cudaStream_t stream) {
   if (sum.rows == 0 || sum.cols == 0) return;
   const auto launch = [&]<int Width, int Lanes>() { launch_sparse_sum<Width, Lanes>(sum, stream); };
-  if constexpr (std::is_same_v<In, Bf16>) {  // eight elements fill a load of 16 bytes
-    if (pack_fits(8, sum.cols, sum.in, sum.self, sum.out)) return with_lanes<8>(sum.cols, launch);
-  }
-  with_width_and_lanes(pack_width(sum.cols, sum.in, sum.self, sum.out), sum.cols, launch);
+  with_widest_packs<In>(sum.cols, launch, sum.in, sum.self, sum.out);
 }
 
 __global__ void __launch_bounds__(kBlockThreads) mean_scales_kernel(Scales block, float* inverse) {

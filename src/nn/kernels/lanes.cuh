@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 
+#include "kernels/bf16.hpp"
 #include "strata/cuda/kernels.cuh"
 #include "strata/util/types.hpp"
 
@@ -34,6 +36,33 @@ struct alignas(sizeof(T) * Width) Pack {
 
 template <int Width>
 using Floats = Pack<float, Width>;
+
+/// Width columns of a row as f32, by loads or stores of at most 16 bytes.
+template <int Width, typename T>
+__device__ inline Floats<Width> load_as_f32(const T* address) {
+  using Part = Pack<T, std::min<int>(Width, 16 / sizeof(T))>;
+  constexpr int kSize = sizeof(Part) / sizeof(T);
+  Floats<Width> floats;
+#pragma unroll
+  for (int first = 0; first < Width; first += kSize) {
+    const Part part = Part::load(address + first);
+#pragma unroll
+    for (int i = 0; i < kSize; ++i) floats.value[first + i] = to_f32(part.value[i]);
+  }
+  return floats;
+}
+template <int Width, typename T>
+__device__ inline void store_f32(const Floats<Width>& floats, T* address) {
+  using Part = Pack<T, std::min<int>(Width, 16 / sizeof(T))>;
+  constexpr int kSize = sizeof(Part) / sizeof(T);
+#pragma unroll
+  for (int first = 0; first < Width; first += kSize) {
+    Part part;
+#pragma unroll
+    for (int i = 0; i < kSize; ++i) part.value[i] = from_f32<T>(floats.value[first + i]);
+    part.store(address + first);
+  }
+}
 
 template <int Width>
 __device__ inline float dot(const Floats<Width>& a, const Floats<Width>& b, float sum) {
@@ -91,6 +120,15 @@ void with_width_and_lanes(int width, Count cols, const Launch& launch) {
   if (width == 4) return with_lanes<4>(cols, launch);
   if (width == 2) return with_lanes<2>(cols, launch);
   with_lanes<1>(cols, launch);
+}
+
+/// The same with the widest loads of rows of T that fit all tables.
+template <typename T, typename Launch, typename... Elements>
+void with_widest_packs(Count cols, const Launch& launch, const Elements*... tables) {
+  if constexpr (sizeof(T) == 2) {  // eight elements fill a load of 16 bytes
+    if (pack_fits(8, cols, tables...)) return with_lanes<8>(cols, launch);
+  }
+  with_width_and_lanes(pack_width(cols, tables...), cols, launch);
 }
 
 }  // namespace strata::nn

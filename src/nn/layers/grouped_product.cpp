@@ -84,6 +84,29 @@ at::Tensor product(const at::Tensor& rows, const at::Tensor& weights, bool trans
 #endif
 }
 
+#if STRATA_WITH_CUDA
+/// weight_grad() of bfloat16: the products of pieces of the groups, which are then added.
+at::Tensor weight_grad_by_pieces(const at::Tensor& rows, const at::Tensor& grads, const at::Tensor& ends) {
+  constexpr Count kMostGroups = 1023;  // of at::_grouped_mm
+  GroupPieces pieces{.rows = rows.size(0),
+                     .groups = static_cast<int>(ends.size(0)),
+                     .ends = ends.const_data_ptr<std::int32_t>(),
+                     .piece_rows = 8192};
+  while (pieces.count() > kMostGroups && pieces.piece_rows < pieces.rows) pieces.piece_rows *= 2;
+  const at::Tensor piece_ends = at::empty({pieces.count()}, ends.options());
+  find_piece_ends_cuda(pieces, piece_ends.mutable_data_ptr<std::int32_t>(), stream_of(rows));
+  const at::Tensor products =
+      at::_grouped_mm(with_even_columns(rows).t(), with_even_columns(grads), piece_ends);
+  at::Tensor out = at::empty({ends.size(0), products.size(1), products.size(2)}, products.options());
+  add_pieces_cuda({.pieces = pieces,
+                   .size = products.size(1) * products.size(2),
+                   .in = static_cast<const Bf16*>(products.const_data_ptr()),
+                   .out = static_cast<Bf16*>(out.mutable_data_ptr())},
+                  stream_of(rows));
+  return out.narrow(1, 0, rows.size(1)).narrow(2, 0, grads.size(1));
+}
+#endif
+
 /// [G, in, out]: the sums over each group's rows of rows^T grads.
 at::Tensor weight_grad(const at::Tensor& rows, const at::Tensor& grads, const at::Tensor& ends) {
   const std::int64_t groups = ends.size(0), in_cols = rows.size(1), out_cols = grads.size(1);
@@ -95,11 +118,8 @@ at::Tensor weight_grad(const at::Tensor& rows, const at::Tensor& grads, const at
     });
     return out;
   }
-  if (has_grouped_mm(rows)) {
-    const at::Tensor out = at::_grouped_mm(with_even_columns(rows).t(), with_even_columns(grads), ends);
-    return out.narrow(1, 0, in_cols).narrow(2, 0, out_cols);
-  }
 #if STRATA_WITH_CUDA
+  if (has_grouped_mm(rows)) return weight_grad_by_pieces(rows, grads, ends);
   const at::Tensor in = rows.to(at::kFloat).contiguous(), of = grads.to(at::kFloat).contiguous();
   const at::Tensor out = at::empty({groups, in_cols, out_cols}, in.options());
   GroupedWeightGrad grad{.rows = rows.size(0),
@@ -110,7 +130,7 @@ at::Tensor weight_grad(const at::Tensor& rows, const at::Tensor& grads, const at
                          .in = in.const_data_ptr<float>(),
                          .grads = of.const_data_ptr<float>(),
                          .out = out.mutable_data_ptr<float>()};
-  const at::Tensor scratch = at::empty({grad.pieces(), in_cols, out_cols}, in.options());
+  const at::Tensor scratch = at::empty({grad.pieces().count(), in_cols, out_cols}, in.options());
   grad.scratch = scratch.mutable_data_ptr<float>();
   grouped_weight_grad_cuda(grad, stream_of(rows));
   return out.to(rows.scalar_type());

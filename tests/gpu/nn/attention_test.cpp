@@ -46,13 +46,14 @@ struct Outputs {
 };
 
 Outputs attend(const AttentionKernels& kernels, const OwnedBlock& block, const Shape& shape, double dropout,
-               const c10::Device& device, CUstream_st* on) {
+               const c10::Device& device, CUstream_st* on, at::ScalarType type = at::kFloat,
+               at::ScalarType rounded_to = at::kFloat) {
   const Pass pass{.key = {.seed = 4, .epoch = 1, .step = 9}, .training = true};
   const Count heads = shape.heads, cols = shape.heads * shape.head_cols;
   const sampling::Block view = block.view();
-  const at::Tensor rows = random_rows(block.num_src, cols, 1).to(device),
+  const at::Tensor rows = random_rows(block.num_src, cols, 1).to(rounded_to).to(at::kFloat).to(device),
                    weights = random_rows(2 * heads, shape.head_cols, 2).to(device),
-                   grad_out = random_rows(block.num_dst, cols, 3).to(device),
+                   grad_out = random_rows(block.num_dst, cols, 3).to(rounded_to).to(device, type),
                    dst_scores = random_rows(block.num_dst, heads, 4).to(device);
   Outputs o;
   o.src_scores = poisoned({block.num_src, heads}, rows.options());
@@ -63,34 +64,34 @@ Outputs attend(const AttentionKernels& kernels, const OwnedBlock& block, const S
                      .weights = weights.const_data_ptr<float>(),
                      .scores = o.src_scores.mutable_data_ptr<float>()},
                     on);
+  const at::Tensor typed = rows.to(type);
   const EdgeAttention over{.edges = {block.num_dst, view.indptr, view.indices},
                            .out_edges = {block.num_src, view.transposed_indptr, view.transposed_indices},
                            .num_src = block.num_src,
                            .heads = heads,
                            .head_cols = shape.head_cols,
-                           .rows = rows.const_data_ptr<float>(),
+                           .dtype = type == at::kFloat ? DType::f32 : DType::bf16,
+                           .rows = typed.const_data_ptr(),
                            .src_scores = o.src_scores.const_data_ptr<float>(),
                            .dst_scores = dst_scores.const_data_ptr<float>(),
                            .dropout = make_dropout(dropout, pass, 1, view)};
-  o.out = poisoned({block.num_dst, cols}, rows.options());
+  o.out = poisoned({block.num_dst, cols}, typed.options());
   o.log_sums = poisoned({block.num_dst, heads}, rows.options());
-  kernels.forward({.over = over,
-                   .log_sums = o.log_sums.mutable_data_ptr<float>(),
-                   .out = o.out.mutable_data_ptr<float>()},
-                  on);
+  kernels.forward(
+      {.over = over, .log_sums = o.log_sums.mutable_data_ptr<float>(), .out = o.out.mutable_data_ptr()}, on);
   o.means = poisoned({block.num_dst, heads}, rows.options());
   o.grad_dst_scores = poisoned({block.num_dst, heads}, rows.options());
   o.grad_src_scores = poisoned({block.num_src, heads}, rows.options());
-  o.grad_rows = poisoned({block.num_src, cols}, rows.options());
+  o.grad_rows = poisoned({block.num_src, cols}, typed.options());
   kernels.backward({.over = over,
                     .log_sums = o.log_sums.const_data_ptr<float>(),
                     .src_weights = weights.const_data_ptr<float>(),
                     .dst_weights = weights.const_data_ptr<float>() + heads * shape.head_cols,
-                    .grad_out = grad_out.const_data_ptr<float>(),
+                    .grad_out = grad_out.const_data_ptr(),
                     .means = o.means.mutable_data_ptr<float>(),
                     .grad_src_scores = o.grad_src_scores.mutable_data_ptr<float>(),
                     .grad_dst_scores = o.grad_dst_scores.mutable_data_ptr<float>(),
-                    .grad_rows = o.grad_rows.mutable_data_ptr<float>()},
+                    .grad_rows = o.grad_rows.mutable_data_ptr()},
                    on);
   return o;
 }
@@ -114,6 +115,21 @@ TEST_P(GpuAttention, AgreesWithTheCpuAndRepeats) {
       EXPECT_LE(difference(gpu.*member, cpu.*member), 2e-5) << "dropout " << dropout;
       EXPECT_TRUE((gpu.*member).equal(again.*member)) << "other bits the second time";
     }
+  }
+}
+
+TEST_P(GpuAttention, AgreesWithTheCpuInBfloat16) {
+  const OwnedBlock block = padded_block(GetParam()), moved = block.to(kGpu);
+  for (const double dropout : {0.0, 0.4}) {
+    const Outputs cpu = attend(cpu_attention_kernels(), block, GetParam(), dropout, c10::kCPU, nullptr,
+                               at::kFloat, at::kBFloat16);
+    const Outputs gpu = attend(cuda_attention_kernels(), moved, GetParam(), dropout, kGpu, stream(),
+                               at::kBFloat16, at::kBFloat16);
+    for (at::Tensor Outputs::*member :
+         {&Outputs::log_sums, &Outputs::means, &Outputs::grad_dst_scores, &Outputs::grad_src_scores})
+      EXPECT_LE(difference(gpu.*member, cpu.*member), 2e-5) << "dropout " << dropout;
+    for (at::Tensor Outputs::*member : {&Outputs::out, &Outputs::grad_rows})
+      EXPECT_LE(difference((gpu.*member).to(at::kFloat), cpu.*member), 1.0 / 256) << "dropout " << dropout;
   }
 }
 

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <numeric>
 
+#include "inspect/describe_types.hpp"
 #include "strata/partition/inspect.hpp"
 #include "strata/util/label_sets.hpp"
 #include "strata/util/log.hpp"
@@ -241,6 +242,7 @@ GraphSummary summarize(const graph::Graph& graph, const graph::ListsView& lists,
                        .valid = std::ssize(graph.splits.valid),
                        .test = std::ssize(graph.splits.test),
                        .memory = memory_of(graph, lists)};
+  describe_types(graph, lists, summary);
   find_components(lists, summary);
   if (!graph.labels.empty()) summary.labels = labels_of(graph, lists, pool);
   return summary;

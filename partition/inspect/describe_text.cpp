@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "inspect/describe_types.hpp"
 #include "strata/partition/inspect.hpp"
 #include "strata/util/text.hpp"
 
@@ -105,8 +106,8 @@ std::string memory_table(const GraphSummary& s) {
 }  // namespace
 
 std::string summary_text(const GraphSummary& summary) {
-  return overview(summary) + "\n" + degree_tables(summary) + "\n" + label_tables(summary) + "\n" +
-         memory_table(summary);
+  return overview(summary) + "\n" + types_text(summary) + degree_tables(summary) + "\n" +
+         label_tables(summary) + "\n" + memory_table(summary);
 }
 
 std::string summary_json(const GraphSummary& s) {
@@ -125,38 +126,39 @@ std::string summary_json(const GraphSummary& s) {
               {"homophily", s.labels->homophily ? Json(*s.labels->homophily) : Json()},
               {"homophily_by_chance",
                s.labels->homophily_by_chance ? Json(*s.labels->homophily_by_chance) : Json()}};
-  const Json json{{"name", s.name},
-                  {"num_nodes", s.nodes},
-                  {"num_edges", s.edges},
-                  {"undirected", s.undirected},
-                  {"edge_weights", s.has_weights},
-                  {"node_weights", node_weights},
-                  {"listed",
-                   {{"edges", s.cleaning.edges_read},
-                    {"self_loops", s.cleaning.self_loops},
-                    {"duplicates", s.cleaning.duplicates}}},
-                  {"in_degree",
-                   {{"least", d.least},
-                    {"median", d.median},
-                    {"mean", d.mean},
-                    {"p90", d.p90},
-                    {"p99", d.p99},
-                    {"most", d.most},
-                    {"without_neighbors", d.without_neighbors},
-                    {"largest", largest}}},
-                  {"components", {{"count", s.components}, {"largest", s.largest_component}}},
-                  {"features", {{"cols", s.feature_cols}, {"dtype", strata::name_of(s.feature_dtype)}}},
-                  {"labels", labels},
-                  {"multi_label", s.multi_label},
-                  {"splits", {{"train", s.train}, {"valid", s.valid}, {"test", s.test}}},
-                  {"memory_bytes",
-                   {{"structure", s.memory.structure_bytes},
-                    {"features_f32", s.memory.feature_bytes},
-                    {"features_16_bits", s.memory.feature_bytes_16_bits},
-                    {"labels", s.memory.label_bytes},
-                    {"default_model_per_rank", s.memory.model_bytes},
-                    {"default_batch_rows_per_rank", s.memory.batch_row_bytes},
-                    {"default_batch_activations_per_rank", s.memory.batch_activation_bytes}}}};
+  Json json{{"name", s.name},
+            {"num_nodes", s.nodes},
+            {"num_edges", s.edges},
+            {"undirected", s.undirected},
+            {"edge_weights", s.has_weights},
+            {"node_weights", node_weights},
+            {"listed",
+             {{"edges", s.cleaning.edges_read},
+              {"self_loops", s.cleaning.self_loops},
+              {"duplicates", s.cleaning.duplicates}}},
+            {"in_degree",
+             {{"least", d.least},
+              {"median", d.median},
+              {"mean", d.mean},
+              {"p90", d.p90},
+              {"p99", d.p99},
+              {"most", d.most},
+              {"without_neighbors", d.without_neighbors},
+              {"largest", largest}}},
+            {"components", {{"count", s.components}, {"largest", s.largest_component}}},
+            {"features", {{"cols", s.feature_cols}, {"dtype", strata::name_of(s.feature_dtype)}}},
+            {"labels", labels},
+            {"multi_label", s.multi_label},
+            {"splits", {{"train", s.train}, {"valid", s.valid}, {"test", s.test}}},
+            {"memory_bytes",
+             {{"structure", s.memory.structure_bytes},
+              {"features_f32", s.memory.feature_bytes},
+              {"features_16_bits", s.memory.feature_bytes_16_bits},
+              {"labels", s.memory.label_bytes},
+              {"default_model_per_rank", s.memory.model_bytes},
+              {"default_batch_rows_per_rank", s.memory.batch_row_bytes},
+              {"default_batch_activations_per_rank", s.memory.batch_activation_bytes}}}};
+  if (!s.node_types.empty()) json["types"] = types_json(s);
   return json.dump(2) + "\n";
 }
 

@@ -146,12 +146,15 @@ struct TypedArrays {
   std::string name = "arrays";
   std::vector<Nodes> nodes;
   std::vector<Edges> edges;
-  /// Features of all nodes, type after type, or absent; as GraphArrays::x.
+  /// Features of all nodes, type after type, or absent; as GraphArrays::x. Narrower rows end with zeros.
   NpyArray x;
+  std::vector<Count> feature_cols;  ///< GraphTypes::feature_cols
+  NpyArray y;                       ///< as GraphArrays has them, of all nodes: type after type
+  NpyArray train, valid, test;
 };
 
-/// Puts a graph together, without labels and splits: relation r has the edges of
-/// edges[r], of which edge e has the id edge_offsets[r] + e. Duplicates and self-loops stay. Throws
+/// Puts a graph together: relation r has the edges of edges[r], of which edge e has the id
+/// edge_offsets[r] + e. Duplicates and self-loops stay. Throws
 /// InputError and OutOfMemory.
 Graph graph_from_typed_arrays(const TypedArrays& arrays, int num_threads);
 

@@ -7,6 +7,7 @@
 #include "readers/assemble.hpp"
 #include "readers/columns.hpp"
 #include "readers/edge_weights.hpp"
+#include "readers/node_arrays.hpp"
 #include "readers/node_files.hpp"
 #include "readers/numpy/sparse_matrix.hpp"
 #include "strata/graph/read_graph.hpp"
@@ -14,8 +15,6 @@
 
 namespace strata::graph {
 namespace {
-
-bool is_there(const NpyArray& array) { return array.data != nullptr || !array.shape.empty(); }
 
 /// The number of nodes that the arrays state; all of them must agree.
 Count count_nodes(const GraphArrays& arrays, const EdgeList& edges) {
@@ -56,6 +55,13 @@ std::vector<NodeId> split_of(const NpyArray& array, Count num_nodes) {
 
 }  // namespace
 
+void NodeArrays::give_to(Graph& graph) const {
+  if (is_there(y)) give_labels(graph, y);
+  const Count nodes = graph.num_nodes();
+  graph.splits = {
+      .train = split_of(train, nodes), .valid = split_of(valid, nodes), .test = split_of(test, nodes)};
+}
+
 Graph graph_from_arrays(const GraphArrays& arrays, const ReadOptions& options) {
   ThreadPool pool(options.num_threads);
   Assembly assembly{.pool = pool};
@@ -72,10 +78,7 @@ Graph graph_from_arrays(const GraphArrays& arrays, const ReadOptions& options) {
   build_structure(graph, nodes, edges.list, options, options.direction == ReadOptions::Direction::undirected,
                   assembly);
   if (is_there(arrays.x)) graph.features = features_of(arrays.x, nodes, pool);
-  if (is_there(arrays.y)) give_labels(graph, arrays.y);
-  graph.splits = {.train = split_of(arrays.train, nodes),
-                  .valid = split_of(arrays.valid, nodes),
-                  .test = split_of(arrays.test, nodes)};
+  NodeArrays{arrays.y, arrays.train, arrays.valid, arrays.test}.give_to(graph);
   finish_graph(graph, arrays.name, options, pool);
   return graph;
 }

@@ -8,8 +8,10 @@
 #include <utility>
 
 #include "build_csc.hpp"
+#include "readers/assemble.hpp"
 #include "readers/columns.hpp"
 #include "readers/edge_weights.hpp"
+#include "readers/node_arrays.hpp"
 #include "strata/graph/read_graph.hpp"
 #include "strata/util/error.hpp"
 
@@ -176,6 +178,13 @@ Graph graph_from_typed_arrays(const TypedArrays& arrays, int num_threads) {
   });
   graph.cleaning.edges_read = structure.num_edges();
   if (arrays.x.data != nullptr) graph.features = features_of(arrays.x, structure.num_nodes, pool);
+  graph.types.feature_cols = arrays.feature_cols;
+  NodeArrays{arrays.y, arrays.train, arrays.valid, arrays.test}.give_to(graph);
+  if (!graph.labels.empty() && std::ssize(graph.labels) != structure.num_nodes * graph.label_words())
+    throw InputError(
+        fmt::format("y has {} rows, but there are {} nodes", arrays.y.shape[0], structure.num_nodes),
+        "Give one row per node.");
+  finish_graph(graph, arrays.name, {}, pool);
   return graph;
 }
 

@@ -66,6 +66,10 @@ std::uint64_t hash_graph(const CompactGraph& structure, const graph::Graph& grap
   const Count rest[] = {graph.features.cols, static_cast<Count>(options.feature_dtype), graph.num_classes,
                         graph.multi_label, graph.undirected};
   hasher.update(rest, sizeof rest);
+  if (graph.types.typed()) {
+    const std::string types = graph::format_types(graph.types);
+    hasher.update(types.data(), types.size());
+  }
   if (const RowCode& code = options.feature_code) {
     hasher.update(&code.kind, sizeof code.kind);
     if (code.codebooks) hash_vector(hasher, *code.codebooks);
@@ -98,6 +102,10 @@ void check_graph(const graph::Graph& graph) {
     throw InputError(fmt::format("graph: labels of {} words for {} nodes of {}", graph.labels.size(),
                                  graph.num_nodes(), graph.label_words()));
   }
+  const std::vector<NodeId>& types = graph.types.node_offsets;
+  if (graph.types.several() && (types.size() != graph.types.nodes.size() + 1 || types.front() != 0 ||
+                                types.back() != graph.num_nodes() || !std::ranges::is_sorted(types)))
+    throw InputError(fmt::format("graph: its types do not divide the {} nodes", graph.num_nodes()));
   if (graph.features.cols > 0 && graph.features.rows != graph.num_nodes()) {
     throw InputError(
         fmt::format("graph: {} feature rows for {} nodes", graph.features.rows, graph.num_nodes()));
@@ -142,6 +150,7 @@ void check_before_work(const graph::Graph& graph, const BuildOptions& options) {
   check_classes(graph, options.max_classes);
   check_num_nodes(graph.num_nodes(), options.assign);
   check_node_weights(graph.node_weights.kinds, options.assign);
+  check_types(graph.types, options.assign);
 }
 
 graph::Manifest make_manifest(const graph::Graph& graph, const CompactGraph& structure,
@@ -150,6 +159,7 @@ graph::Manifest make_manifest(const graph::Graph& graph, const CompactGraph& str
           .build_id = std::move(id),
           .book = graph::PartitionBook{relabeling.offsets},
           .num_edges = structure.num_edges(),
+          .types = graph.types,
           .undirected = graph.undirected,
           .has_edge_weights = !structure.weights().empty(),
           .feature_cols = graph.features.cols,
@@ -170,7 +180,7 @@ std::vector<graph::ConstraintRecord> measure_constraints(const CompactGraph& str
                                                          const AssignOptions& options) {
   std::vector<graph::ConstraintRecord> records;
   for (const Constraint constraint :
-       {Constraint::nodes, Constraint::edges, Constraint::train, Constraint::weights}) {
+       {Constraint::nodes, Constraint::edges, Constraint::train, Constraint::weights, Constraint::types}) {
     const auto asked =
         std::find(options.balance.begin(), options.balance.end(), constraint) != options.balance.end();
     for (int kind = 0; kind < kinds_of(constraint, structure); ++kind) {
@@ -400,7 +410,7 @@ BuildReport build(graph::Graph graph, const BuildOptions& options, StopFlag& sto
   PhaseClock clock;
   ThreadPool pool{options.num_threads};
   announce(fmt::format("compacting {} edges", format_count(graph.structure.num_edges())));
-  CompactGraph structure = compact(std::move(graph.structure), pool);
+  CompactGraph structure = compact(std::move(graph.structure), pool, graph.types);
   structure.node_weights = std::move(graph.node_weights);
   graph.structure = {};
   graph.structure.num_nodes = structure.num_nodes;
@@ -416,6 +426,7 @@ BuildReport build(graph::StoredGraph stored, const BuildOptions& options, Scratc
   ThreadPool pool{options.num_threads};
   pool.limit(threads_within(scratch.capacity(), pool.num_threads()));
   CompactGraph structure = compact(*std::exchange(stored.lists, std::nullopt), scratch);
+  structure.types = stored.graph.types;
   structure.node_weights = std::move(stored.graph.node_weights);
   return Builder{stored.graph, structure, options, pool, stop}.run();
 }

@@ -21,6 +21,7 @@ constexpr Count kAssignGrain = Count{1} << 16;
 void check(const CompactGraph& graph, const AssignOptions& options) {
   check_num_nodes(graph.num_nodes, options);
   check_node_weights(graph.node_weights.kinds, options);
+  check_types(graph.types, options);
   if (options.method != PartitionMethod::merge && options.method != PartitionMethod::split) return;
   check_regrouping(options);
   if (std::ssize(options.given->of_node) != graph.num_nodes)
@@ -109,6 +110,20 @@ void check_node_weights(int kinds, const AssignOptions& options) {
       "parts do not keep them.");
 }
 
+void check_types(const graph::GraphTypes& types, const AssignOptions& options) {
+  const bool asked = std::ranges::find(options.balance, Constraint::types) != options.balance.end();
+  if (!asked || !looks_for_few_cut_edges(options.method)) return;
+  const std::size_t count = types.nodes.size();
+  if (count < 2)
+    throw InputError("--balance types: the nodes of the input have one type",
+                     "Leave types out; nodes balances all of them.");
+  if (count > graph::NodeWeights::kMostKinds)
+    throw InputError(fmt::format("--balance types: the nodes of the input have {} types, at most {} can be "
+                                 "balanced",
+                                 count, graph::NodeWeights::kMostKinds),
+                     "Balance nodes, edges or train instead.");
+}
+
 void check_regrouping(const AssignOptions& options) {
   if (options.given == nullptr) throw InputError("merge and split need the parts that there are");
   const bool merge = options.method == PartitionMethod::merge;
@@ -122,11 +137,14 @@ void check_regrouping(const AssignOptions& options) {
 }
 
 std::string name_of(Constraint constraint, const CompactGraph& graph, int kind) {
+  if (constraint == Constraint::types) return "type " + graph.types.nodes[static_cast<std::size_t>(kind)];
   return fmt::format("{}{}", enum_name(constraint),
                      kinds_of(constraint, graph) > 1 ? fmt::format(" {}", kind + 1) : "");
 }
 
 int kinds_of(Constraint constraint, const CompactGraph& graph) {
+  if (constraint == Constraint::types)
+    return graph.types.nodes.size() > 1 ? static_cast<int>(graph.types.nodes.size()) : 0;
   return constraint == Constraint::weights ? graph.node_weights.kinds : 1;
 }
 
@@ -142,6 +160,10 @@ std::vector<std::int32_t> weights_of(Constraint constraint, const CompactGraph& 
     for (NodeId v = 0; v < graph.num_nodes; ++v) {
       weights[static_cast<std::size_t>(v)] = static_cast<std::int32_t>(std::min(graph.in_degree(v), kMost));
     }
+  }
+  if (constraint == Constraint::types) {
+    const auto first = graph.types.node_offsets.begin() + kind;
+    std::fill(weights.begin() + first[0], weights.begin() + first[1], 1);
   }
   if (constraint == Constraint::weights) {
     const auto& [kinds, values] = graph.node_weights;

@@ -20,7 +20,7 @@ Weights usable_weights(const CompactGraph& graph, const std::vector<NodeId>& tra
       std::vector<std::int32_t> w = weights_of(constraint, graph, train, kind);
       if (total(w) > 0)
         weights.push_back(std::move(w));
-      else
+      else if (constraint != Constraint::types)
         spdlog::warn("--balance {}: nothing to balance, because all nodes together have 0",
                      name_of(constraint, graph, kind));
     }

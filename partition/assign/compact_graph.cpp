@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <atomic>
 #include <limits>
+#include <span>
+#include <utility>
 
+#include "strata/graph/relation_ranges.hpp"
 #include "strata/partition/build.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/random.hpp"
@@ -35,7 +38,24 @@ IdArray narrow(std::vector<NodeId> ids, ThreadPool& pool) {
   return IdArray{std::move(small)};
 }
 
-void check(const graph::CscGraph& graph, ThreadPool& pool) {
+/// Checks lists that need not ascend from one relation to the next.
+void check_typed(const graph::CscGraph& graph, const graph::GraphTypes& types, ThreadPool& pool) {
+  if (graph.edge_ids.empty() && graph.num_edges() > 0 && types.edges.size() > 1)
+    throw InputError("graph: several relations without edge ids");
+  const graph::RelationRanges ranges(types);
+  pool.parallel_for(graph.num_nodes, kNodeGrain, [&](Count begin, Count end) {
+    for (Count v = begin; v < end; ++v) {
+      const auto list = [&]<typename T>(const std::vector<T>& values) {
+        const auto first = at(graph.indptr[at(v)]), size = at(graph.indptr[at(v) + 1]) - first;
+        return values.empty() ? std::span<const T>() : std::span(values).subspan(first, size);
+      };
+      const std::string problem = ranges.problem_of(v, list(graph.indices), list(graph.edge_ids));
+      if (!problem.empty()) throw InputError("graph: " + problem);
+    }
+  });
+}
+
+void check(const graph::CscGraph& graph, const graph::GraphTypes& types, ThreadPool& pool) {
   const auto num_nodes = at(graph.num_nodes);
   if (graph.indptr.size() != num_nodes + 1 || graph.indptr.front() != 0 ||
       graph.indptr.back() != graph.num_edges() || !std::is_sorted(graph.indptr.begin(), graph.indptr.end())) {
@@ -54,6 +74,7 @@ void check(const graph::CscGraph& graph, ThreadPool& pool) {
   const auto bad = std::ranges::find_if_not(graph.weights, graph::is_edge_weight);
   if (bad != graph.weights.end())
     throw InputError(fmt::format("graph: an edge has the weight {}, which is negative or not finite", *bad));
+  if (types.several()) return check_typed(graph, types, pool);
   pool.parallel_for(graph.num_nodes, kNodeGrain, [&](Count begin, Count end) {
     for (Count v = begin; v < end; ++v) {
       NodeId last = 0;
@@ -72,9 +93,10 @@ void check(const graph::CscGraph& graph, ThreadPool& pool) {
 
 }  // namespace
 
-CompactGraph compact(graph::CscGraph graph, ThreadPool& pool) {
-  check(graph, pool);
+CompactGraph compact(graph::CscGraph graph, ThreadPool& pool, graph::GraphTypes types) {
+  check(graph, types, pool);
   CompactGraph result;
+  result.types = std::move(types);
   result.num_nodes = graph.num_nodes;
   result.indptr = std::move(graph.indptr);
   result.indices = narrow(std::move(graph.indices), pool);

@@ -50,6 +50,9 @@ MemoryUse memory_of_cut(const AssignOptions& assign) {
   // level.
   constexpr std::int64_t kOfCut = 72, kOfConstraint = 20;
   const bool weights = std::ranges::find(assign.balance, Constraint::weights) != assign.balance.end();
+  const bool types = std::ranges::find(assign.balance, Constraint::types) != assign.balance.end();
+  const Count constraints =
+      std::ssize(assign.balance) - weights + (types ? graph::NodeWeights::kMostKinds - 1 : 0);
   // Bytes for the parts, their nodes and the pieces, while parts are cut further.
   constexpr std::int64_t kOfPieces = 16;
   const bool only_nodes = assign.balance == std::vector{Constraint::nodes};
@@ -59,8 +62,7 @@ MemoryUse memory_of_cut(const AssignOptions& assign) {
       assign.method == PartitionMethod::automatic || (pieces && assign.method != PartitionMethod::multilevel);
   const bool given = assign.method == PartitionMethod::merge || assign.method == PartitionMethod::split;
   return {.what = "the cut",
-          .bytes_per_node = kOfCut +
-                            (only_nodes ? 0 : kOfConstraint * (std::ssize(assign.balance) - weights)) +
+          .bytes_per_node = kOfCut + (only_nodes ? 0 : kOfConstraint * constraints) +
                             (pieces ? kOfPieces : 0) + (given ? 4 : 0),
           .bytes_per_node_weight = weights ? kOfConstraint : 0,
           .metis_entries = metis         ? std::numeric_limits<Count>::max()

@@ -84,6 +84,8 @@ struct Transposed {
   std::vector<Count> begin;
   std::vector<Id> ids;
 
+  Lists<Id> lists() const { return {begin.data(), ids.data()}; }
+
   Transposed(Count num_nodes, const Lists<Id>& in, Count num_edges)
       : begin(at(num_nodes + 1)), ids(at(num_edges)) {
     for (Count e = 0; e < num_edges; ++e) ++begin[at(static_cast<Count>(in.ids[e]) + 1)];
@@ -110,10 +112,13 @@ template <typename Id>
 NeighborLists make(const CompactGraph& graph, const Id* indices, const AcceptSizes& accept,
                    ThreadPool& pool) {
   const Lists<Id> in{graph.indptr.data(), indices};
-  const bool symmetric = is_symmetric(graph, pool);
+  const bool ascends = graph.types.edges.size() == 1;  // else only over each relation
+  const bool symmetric = ascends && is_symmetric(graph, pool);
   if (!symmetric && graph.scratch == nullptr) {
     const Transposed<Id> out{graph.num_nodes, in, graph.num_edges()};
-    return merged(graph.num_nodes, in, Lists<Id>{out.begin.data(), out.ids.data()}, accept, pool);
+    if (ascends) return merged(graph.num_nodes, in, out.lists(), accept, pool);
+    const Transposed<Id> sorted{graph.num_nodes, out.lists(), graph.num_edges()};
+    return merged(graph.num_nodes, sorted.lists(), out.lists(), accept, pool);
   }
   if constexpr (sizeof(Id) == sizeof(std::int32_t)) {
     if (symmetric && is_simple(graph, in, pool)) {

@@ -197,6 +197,8 @@ Command::~Command() = default;
 Command::Command(Command&&) noexcept = default;
 Command& Command::operator=(Command&&) noexcept = default;
 
+void Command::give(std::function<graph::Graph(int)> make) { state_->args.input.given = std::move(make); }
+
 const std::string& Command::help() const { return state_->help; }
 LogLevel Command::log_level() const { return state_->args.log_level; }
 bool Command::wants_json() const { return state_->args.json; }

@@ -111,13 +111,21 @@ void InputOptions::add_to(OptionTable& table, Naming naming) {
       "be given once per split");
 }
 
-void InputOptions::finish(const options::GivenOptions& given, int num_threads) {
+void InputOptions::finish(const options::GivenOptions& options, int num_threads) {
   read.num_threads = num_threads;
   source = graph::Source(spec);
+  if (given) {
+    for (const char* const name : {"direction", "duplicates", "self-loops", "allow-outside-paths",
+                                   "normalize-features", "labels", "split", "memory", "scratch"})
+      if (options.has(name))
+        throw InputError(fmt::format("--{} has no effect on a graph of several types in memory", name),
+                         "Leave it out.");
+    return;
+  }
   if (!source.parts()) return;
   // Parts were cleaned when they were built.
   for (const char* const name : {"direction", "duplicates", "self-loops", "allow-outside-paths"})
-    if (given.has(name))
+    if (options.has(name))
       throw InputError(fmt::format("--{} has no effect on {}, which has parts", name, spec),
                        "Leave it out, or give the input that the parts were built from.");
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <functional>
 #include <string>
 
 #include "strata/graph/read_graph.hpp"
@@ -12,7 +13,8 @@ namespace strata::partition {
 /// The options about the graph to read.
 struct InputOptions {
   std::string spec;
-  graph::Source source;  ///< once finish() was called
+  std::function<graph::Graph(int num_threads)> given;  ///< makes a graph, which `spec` only names; null: none
+  graph::Source source;                                ///< once finish() was called
   graph::ReadOptions read;
   graph::NodeFiles files;
   std::string feature_type;  ///< as it was given; empty: none was
@@ -23,7 +25,7 @@ struct InputOptions {
   enum class Naming { option, place };
   void add_to(options::OptionTable& table, Naming naming);
   /// Throws InputError, also if an option was given that has no effect on parts.
-  void finish(const options::GivenOptions& given, int num_threads);
+  void finish(const options::GivenOptions& options, int num_threads);
 };
 
 }  // namespace strata::partition

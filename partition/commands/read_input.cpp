@@ -118,6 +118,8 @@ class InputReader {
 
 ReadInput read_input(const InputOptions& options, std::int64_t memory_bytes, const MemoryUse& use,
                      const std::filesystem::path& folder) {
+  if (options.given)
+    return {.scratch = nullptr, .stored = {.graph = options.given(options.read.num_threads)}};
   InputReader reader(options, memory_bytes, use, folder);
   announce("reading " + options.spec);
   return reader.read();

@@ -30,15 +30,16 @@ bool is_within(const fs::path& path, const fs::path& folder) {
 }
 
 /// The partition directory that is read, if it is one.
-std::optional<fs::path> parts_of(const graph::Source& source) {
-  const auto parts = source.parts();
+std::optional<fs::path> parts_of(const InputOptions& input) {
+  if (input.given) return std::nullopt;
+  const auto parts = input.source.parts();
   const auto* const directory = parts ? std::get_if<fs::path>(&*parts) : nullptr;
   return directory != nullptr ? std::optional(*directory) : std::nullopt;
 }
 
 /// Whether a file belongs to the input; a new file beside those of a dataset does not.
 bool is_of_input(const fs::path& file, const InputOptions& input) {
-  if (const auto parts = parts_of(input.source); parts && is_within(file, *parts)) return true;
+  if (const auto parts = parts_of(input); parts && is_within(file, *parts)) return true;
   std::error_code code;
   if (!fs::exists(file, code)) return false;
   const graph::NodeFiles& files = input.files;
@@ -76,7 +77,7 @@ void check_report(const Arguments& args) {
 }
 
 void check_outside_input(const fs::path& output, const InputOptions& input) {
-  const auto parts = parts_of(input.source);
+  const auto parts = parts_of(input);
   if (!parts || !is_within(output, *parts) || resolved(output) == resolved(*parts)) return;
   throw InputError(fmt::format("{} lies in {}, whose parts are read: it would not be whole any more",
                                output.string(), parts->string()),

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "assign/memory_plan.hpp"
 #include "commands/build_report.hpp"
@@ -49,8 +50,11 @@ CommandResult build_from_input(Arguments& args, const options::GivenOptions& giv
   if (dataset != nullptr && dataset->ids != graph::DatasetSource::Ids::number) check_names_file(args.build);
   check_report(args);
   check_weights_to_balance(args);
-  const graph::InputStamp stamp(args.input.source, args.input.files, args.build.assign.file);
-  args.build.before_publishing = [&stamp] { stamp.require_unchanged(); };
+  std::optional<graph::InputStamp> stamp;
+  if (!args.input.given) stamp.emplace(args.input.source, args.input.files, args.build.assign.file);
+  args.build.before_publishing = [&stamp] {
+    if (stamp) stamp->require_unchanged();
+  };
   args.build.detailed = !args.report.empty();
   PhaseClock clock;
   ReadInput input = read_input(args.input, args.memory_bytes, memory_of_cut(args.build.assign),
@@ -154,6 +158,10 @@ CommandResult run_convert(Arguments& args, const options::GivenOptions& given, S
                                      scratch_folder(args, folder_of(folder->place)));
   stop.check();
   check_has_features(input.stored.graph, args.input);
+  if (input.stored.graph.types.several())
+    throw InputError(fmt::format("{} has several types of nodes or edges, which npy: folders do not have",
+                                 args.input.spec),
+                     "Keep the parts; strata-partition repartition cuts them anew.");
   const graph::ListsView lists = input.lists();
   announce("writing " + folder->place.string());
   write_npy_folder(input.stored.graph, lists, folder->place, stop, [&stamp] { stamp.require_unchanged(); });

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <numeric>
 
+#include "inspect/describe_types.hpp"
 #include "strata/partition/inspect.hpp"
 #include "strata/util/label_sets.hpp"
 #include "strata/util/log.hpp"
@@ -177,20 +178,6 @@ std::vector<GraphSummary::NodeWeight> node_weights_of(const graph::NodeWeights& 
   return facts;
 }
 
-void describe_types(const graph::Graph& graph, GraphSummary& summary) {
-  const graph::GraphTypes& types = graph.types;
-  if (!types.several()) return;
-  for (std::size_t t = 0; t < types.nodes.size(); ++t)
-    summary.node_types.push_back(
-        {.name = types.nodes[t],
-         .nodes = types.node_offsets[t + 1] - types.node_offsets[t],
-         .feature_cols = types.feature_cols.empty() ? graph.features.cols : types.feature_cols[t]});
-  for (const graph::EdgeType& type : types.edges) summary.relations.push_back({.type = type});
-  const graph::Sublists& sublists = graph.structure.sublists;
-  for (std::size_t s = 0; s < sublists.relations.size(); ++s)
-    summary.relations[sublists.relations[s]].edges += sublists.begins[s + 1] - sublists.begins[s];
-}
-
 // The defaults of strata-train (strata/train/config.hpp), which lies above this module.
 constexpr Count kHidden = 256, kSeeds = 1024;
 constexpr std::array<Count, 3> kFanouts = {15, 10, 5};
@@ -255,7 +242,7 @@ GraphSummary summarize(const graph::Graph& graph, const graph::ListsView& lists,
                        .valid = std::ssize(graph.splits.valid),
                        .test = std::ssize(graph.splits.test),
                        .memory = memory_of(graph, lists)};
-  describe_types(graph, summary);
+  describe_types(graph, lists, summary);
   find_components(lists, summary);
   if (!graph.labels.empty()) summary.labels = labels_of(graph, lists, pool);
   return summary;

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "inspect/describe_types.hpp"
 #include "strata/partition/inspect.hpp"
 #include "strata/util/text.hpp"
 
@@ -13,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kMostClasses = 10, kMostRelations = 50;
+constexpr std::size_t kMostClasses = 10;
 
 std::string percent(Count part, Count whole) {
   return fmt::format("{:.1f} %",
@@ -49,23 +50,6 @@ std::string overview(const GraphSummary& s) {
   table.row({"train / valid / test", fmt::format("{} / {} / {}", format_count(s.train), format_count(s.valid),
                                                  format_count(s.test))});
   return table.str();
-}
-
-std::string relation_text(const graph::EdgeType& type) {
-  return printable(fmt::format("({}, {}, {})", type.source, type.name, type.destination));
-}
-
-std::string type_tables(const GraphSummary& s) {
-  if (s.node_types.empty()) return "";
-  Table nodes({counted(std::ssize(s.node_types), "type") + " of nodes", "nodes", "columns"});
-  for (const GraphSummary::NodeType& type : s.node_types)
-    nodes.row({printable(type.name), format_count(type.nodes), format_count(type.feature_cols)});
-  Table relations({counted(std::ssize(s.relations), "relation"), "edges"});
-  for (std::size_t r = 0; r < std::min(s.relations.size(), kMostRelations); ++r)
-    relations.row({relation_text(s.relations[r].type), format_count(s.relations[r].edges)});
-  if (s.relations.size() > kMostRelations)
-    relations.row({fmt::format("{} more", s.relations.size() - kMostRelations), ""});
-  return nodes.str() + "\n" + relations.str() + "\n";
 }
 
 std::string degree_tables(const GraphSummary& s) {
@@ -122,7 +106,7 @@ std::string memory_table(const GraphSummary& s) {
 }  // namespace
 
 std::string summary_text(const GraphSummary& summary) {
-  return overview(summary) + "\n" + type_tables(summary) + degree_tables(summary) + "\n" +
+  return overview(summary) + "\n" + types_text(summary) + degree_tables(summary) + "\n" +
          label_tables(summary) + "\n" + memory_table(summary);
 }
 
@@ -134,14 +118,6 @@ std::string summary_json(const GraphSummary& s) {
   Json node_weights = Json::array();
   for (const GraphSummary::NodeWeight& weight : s.node_weights)
     node_weights.push_back({{"sum", weight.sum}, {"largest", weight.largest}});
-  Json node_types = Json::array(), relations = Json::array();
-  for (const GraphSummary::NodeType& type : s.node_types)
-    node_types.push_back({{"name", type.name}, {"nodes", type.nodes}, {"feature_cols", type.feature_cols}});
-  for (const GraphSummary::Relation& relation : s.relations)
-    relations.push_back({{"source", relation.type.source},
-                         {"name", relation.type.name},
-                         {"destination", relation.type.destination},
-                         {"edges", relation.edges}});
   Json labels;
   if (s.labels)
     labels = {{"classes", s.labels->nodes_of_class.size()},
@@ -150,40 +126,39 @@ std::string summary_json(const GraphSummary& s) {
               {"homophily", s.labels->homophily ? Json(*s.labels->homophily) : Json()},
               {"homophily_by_chance",
                s.labels->homophily_by_chance ? Json(*s.labels->homophily_by_chance) : Json()}};
-  const Json json{{"name", s.name},
-                  {"num_nodes", s.nodes},
-                  {"num_edges", s.edges},
-                  {"node_types", node_types},
-                  {"relations", relations},
-                  {"undirected", s.undirected},
-                  {"edge_weights", s.has_weights},
-                  {"node_weights", node_weights},
-                  {"listed",
-                   {{"edges", s.cleaning.edges_read},
-                    {"self_loops", s.cleaning.self_loops},
-                    {"duplicates", s.cleaning.duplicates}}},
-                  {"in_degree",
-                   {{"least", d.least},
-                    {"median", d.median},
-                    {"mean", d.mean},
-                    {"p90", d.p90},
-                    {"p99", d.p99},
-                    {"most", d.most},
-                    {"without_neighbors", d.without_neighbors},
-                    {"largest", largest}}},
-                  {"components", {{"count", s.components}, {"largest", s.largest_component}}},
-                  {"features", {{"cols", s.feature_cols}, {"dtype", strata::name_of(s.feature_dtype)}}},
-                  {"labels", labels},
-                  {"multi_label", s.multi_label},
-                  {"splits", {{"train", s.train}, {"valid", s.valid}, {"test", s.test}}},
-                  {"memory_bytes",
-                   {{"structure", s.memory.structure_bytes},
-                    {"features_f32", s.memory.feature_bytes},
-                    {"features_16_bits", s.memory.feature_bytes_16_bits},
-                    {"labels", s.memory.label_bytes},
-                    {"default_model_per_rank", s.memory.model_bytes},
-                    {"default_batch_rows_per_rank", s.memory.batch_row_bytes},
-                    {"default_batch_activations_per_rank", s.memory.batch_activation_bytes}}}};
+  Json json{{"name", s.name},
+            {"num_nodes", s.nodes},
+            {"num_edges", s.edges},
+            {"undirected", s.undirected},
+            {"edge_weights", s.has_weights},
+            {"node_weights", node_weights},
+            {"listed",
+             {{"edges", s.cleaning.edges_read},
+              {"self_loops", s.cleaning.self_loops},
+              {"duplicates", s.cleaning.duplicates}}},
+            {"in_degree",
+             {{"least", d.least},
+              {"median", d.median},
+              {"mean", d.mean},
+              {"p90", d.p90},
+              {"p99", d.p99},
+              {"most", d.most},
+              {"without_neighbors", d.without_neighbors},
+              {"largest", largest}}},
+            {"components", {{"count", s.components}, {"largest", s.largest_component}}},
+            {"features", {{"cols", s.feature_cols}, {"dtype", strata::name_of(s.feature_dtype)}}},
+            {"labels", labels},
+            {"multi_label", s.multi_label},
+            {"splits", {{"train", s.train}, {"valid", s.valid}, {"test", s.test}}},
+            {"memory_bytes",
+             {{"structure", s.memory.structure_bytes},
+              {"features_f32", s.memory.feature_bytes},
+              {"features_16_bits", s.memory.feature_bytes_16_bits},
+              {"labels", s.memory.label_bytes},
+              {"default_model_per_rank", s.memory.model_bytes},
+              {"default_batch_rows_per_rank", s.memory.batch_row_bytes},
+              {"default_batch_activations_per_rank", s.memory.batch_activation_bytes}}}};
+  if (!s.node_types.empty()) json["types"] = types_json(s);
   return json.dump(2) + "\n";
 }
 

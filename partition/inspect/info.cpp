@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "inspect/describe_types.hpp"
 #include "strata/partition/inspect.hpp"
 #include "strata/util/text.hpp"
 
@@ -109,7 +110,8 @@ Summary summarize(const graph::PartitionRecord& record) {
 }
 
 std::string info_text(const graph::PartitionRecord& record) {
-  return overview(record, summarize(record)) + "\n" + balances(record) + "\n" + parts_table(record);
+  return overview(record, summarize(record)) + "\n" + types_text(record.manifest) + balances(record) + "\n" +
+         parts_table(record);
 }
 
 std::string info_json(const graph::PartitionRecord& record) {
@@ -131,7 +133,7 @@ std::string info_json(const graph::PartitionRecord& record) {
                            {"asked", c.balanced ? Json(1 + c.imbalance) : Json()},
                            {"weights", c.weights}});
   }
-  const Json json{
+  Json json{
       {"name", m.name},
       {"build_id", m.build_id},
       {"graph_digest", record.graph_digest},
@@ -154,6 +156,7 @@ std::string info_json(const graph::PartitionRecord& record) {
       {"bytes", {{"total", sum.bytes}, {"features", sum.feature_bytes}, {"structure", sum.structure_bytes}}},
       {"constraints", constraints},
       {"parts", parts}};
+  if (m.types.typed()) json["types"] = types_json(m);
   return json.dump(2) + "\n";
 }
 

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <utility>
 
+#include "strata/graph/relation_ranges.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/log.hpp"
 #include "strata/util/random.hpp"
@@ -36,13 +37,14 @@ struct StructureWalk {
   std::vector<EdgeId> edge_ids = {};
   std::vector<float> weights = {};
   struct Entry {
+    int relation;
     NodeId original;
     EdgeId edge;
     auto operator<=>(const Entry&) const = default;
   } before = {};
   Count halo = 0, cut = 0;
   std::uint64_t asymmetry = 0;
-  bool negative_id = false, bad_weight = false, unordered = false;  ///< reported
+  bool bad_id = false, bad_weight = false, unordered = false, bad_end = false;  ///< reported
 };
 
 /// Reads parts in pieces. Only the original id and the heat of each node of the whole graph stay in memory.
@@ -154,8 +156,9 @@ class ContentsCheck {
                          num_nodes));
       return false;
     }
-    if (std::ranges::any_of(walk.edge_ids, [](EdgeId e) { return e < 0; }))
-      report_once(walk, walk.negative_id, edges_ + "edge_id", "holds a negative id");
+    if (std::ranges::any_of(walk.edge_ids, [this](EdgeId e) { return ranges_.relation_of(e) < 0; }))
+      report_once(walk, walk.bad_id, edges_ + "edge_id",
+                  ranges_.size() > 1 ? "holds an id of no relation" : "holds a negative id");
     check_weights(walk);
     progress_.advance(count);
     for (std::size_t e = 0; e < walk.indices.size(); ++e) {
@@ -190,11 +193,17 @@ class ContentsCheck {
                v = static_cast<std::uint64_t>(first + walk.row);
     walk.asymmetry += mix64(mix64(v) + u) - mix64(mix64(u) + v);
     std::atomic_ref{heat_[u]}.fetch_add(1, std::memory_order_relaxed);
-    const StructureWalk::Entry here{original_ids_[u], walk.edge_ids[e]};
+    const StructureWalk::Entry here{ranges_.relation_of(walk.edge_ids[e]), original_ids_[u],
+                                    walk.edge_ids[e]};
     if (!begins_list && walk.before > here) {
       report_once(walk, walk.unordered, edges_ + "indices",
-                  fmt::format("the list of row {} is not in the order of original ids", walk.row));
+                  fmt::format("the list of row {} is not in the order of {}original ids", walk.row,
+                              ranges_.size() > 1 ? "relations and " : ""));
     }
+    if (here.relation >= 0 && !ranges_.fits(here.relation, here.original, original_ids_[v]))
+      report_once(
+          walk, walk.bad_end, edges_ + "indices",
+          fmt::format("edge {} to row {} joins nodes of other types than its relation", here.edge, walk.row));
     walk.before = here;
     if (walk.indices[e] >= first && walk.indices[e] < last) return;
     ++walk.cut;
@@ -353,6 +362,7 @@ class ContentsCheck {
   const std::filesystem::path& directory_;
   const graph::PartitionRecord& record_;
   const graph::Manifest& manifest_;
+  const graph::RelationRanges ranges_{manifest_.types};
   const std::string nodes_ = manifest_.nodes_path(), edges_ = manifest_.edges_path();  ///< of datasets
   ThreadPool& pool_;
   std::mutex mutex_;

@@ -15,6 +15,7 @@
 #include "strata/cuda/device.hpp"
 #include "strata/graph/read_graph.hpp"
 #include "strata/util/text.hpp"
+#include "typed_arrays.hpp"
 
 namespace strata::python {
 namespace {
@@ -62,29 +63,6 @@ std::shared_ptr<Graph> from_arrays(const Process& process, const Arrays& arrays,
     return Graph::from_arrays(runtime, arrays.views(), options);
   });
 }
-
-/// The same of several types: (name, nodes) of each, and (source, relation, destination, edge_index, weights)
-/// of each relation.
-struct TypedArrays {
-  using Ends = std::tuple<std::string, std::string, std::string>;
-  std::vector<std::pair<std::string, Count>> nodes;
-  std::vector<std::tuple<Ends, HostArray, std::optional<HostArray>>> edges;
-  std::optional<HostArray> x;
-
-  graph::TypedArrays views() const {
-    graph::TypedArrays arrays;
-    if (x) arrays.x = npy_of(*x, "x");
-    for (const auto& [type, count] : nodes) arrays.nodes.push_back({type, count});
-    for (const auto& [ends, edge_index, weights] : edges) {
-      const auto& [source, name, destination] = ends;
-      auto& relation = arrays.edges.emplace_back();
-      relation.type = {source, name, destination};
-      relation.edge_index = npy_of(edge_index, "edge_index");
-      if (weights) relation.edge_weight = npy_of(*weights, "edge_weight");
-    }
-    return arrays;
-  }
-};
 
 std::shared_ptr<Graph> from_typed_arrays(const Process& process, const TypedArrays& arrays,
                                          const GraphOptions& options) {
@@ -180,6 +158,23 @@ nb::object nodes_of(const Graph& graph, const std::string& split, nb::handle sel
   return array_of(nodes.data(), {std::ssize(nodes)}, {}, self).cast(nb::rv_policy::reference);
 }
 
+/// Names and ranges of types, and columns of features by type; None: nodes and edges of one type without a
+/// name.
+nb::object types_of(const Graph& graph) {
+  const graph::GraphTypes& types = graph.manifest().types;
+  if (!types.typed()) return nb::none();
+  const auto offsets_of = [](const std::vector<Count>& offsets, Count all) {
+    return offsets.empty() ? std::vector<Count>{0, all} : offsets;
+  };
+  std::vector<TypedArrays::Ends> edges;
+  for (const graph::EdgeType& type : types.edges)
+    edges.emplace_back(type.source, type.name, type.destination);
+  const std::vector<Count> all(types.nodes.size(), graph.manifest().feature_cols);
+  return nb::make_tuple(types.nodes, offsets_of(types.node_offsets, graph.manifest().book.num_nodes()), edges,
+                        offsets_of(types.edge_offsets, graph.manifest().num_edges),
+                        types.feature_cols.empty() ? all : types.feature_cols);
+}
+
 nb::list plan_of(const Graph& graph) {
   nb::list rows;
   for (const auto& row : graph.stored().plan()) {
@@ -227,7 +222,12 @@ void bind_graph(nb::module_& module) {
       .def(nb::init<>())
       .def_rw("nodes", &TypedArrays::nodes)
       .def_rw("edges", &TypedArrays::edges)
-      .def_rw("x", &TypedArrays::x);
+      .def_rw("x", &TypedArrays::x)
+      .def_rw("feature_cols", &TypedArrays::feature_cols)
+      .def_rw("y", &TypedArrays::y)
+      .def_rw("train", &TypedArrays::train)
+      .def_rw("valid", &TypedArrays::valid)
+      .def_rw("test", &TypedArrays::test);
   nb::class_<Arrays>(module, "Arrays")
       .def(nb::init<>())
       .def_rw("edge_index", &Arrays::edge_index)
@@ -275,6 +275,7 @@ void bind_graph(nb::module_& module) {
       .def("in_edges", &in_edges_of, "nodes"_a, "Counts, sources, edge ids, weights; on any thread.")
       .def("keyed_numbers", &keyed_numbers_of, "nodes"_a, "counts"_a, nb::kw_only(), "seed"_a, "epoch"_a,
            "step"_a, "hop"_a, "float64 [sum of counts] in [0, 1); on any thread.")
+      .def("types", &types_of)
       .def("plan", &plan_of)
       .def(
           "close",

@@ -97,7 +97,7 @@ def _look_at(graph: Any, needs_parts: bool) -> _Given:
     if isinstance(graph, (str, os.PathLike)):
         return _of_name(os.fspath(graph), needs_parts)
     if isinstance(graph, Graph):
-        require_graph(graph)
+        require_graph(graph, several_types=not needs_parts)
         again = graph._again
         if again is None or again.func is not load:
             return _Given(

@@ -42,7 +42,9 @@ class Types:
     is copied to the device when a batch first wants it.
     """
 
-    def __init__(self, nodes: Mapping[str, OneType], edges: Mapping[EdgeType, OneType]) -> None:
+    def __init__(
+        self, nodes: Mapping[str, OneType], edges: Mapping[EdgeType, OneType], feature_cols: Sequence[int] | None = None
+    ) -> None:
         self.nodes = dict(nodes)
         self.edges = dict(edges)
         self.node_types = list(nodes)
@@ -50,9 +52,12 @@ class Types:
         self.node_offsets = [0, *itertools.accumulate(one.size for one in nodes.values())]
         self.edge_offsets = [0, *itertools.accumulate(one.size for one in edges.values())]
         self._rows: dict[tuple[Any, str], Any] = {}
-        self.x = _joined_x(list(self.nodes.values()))
+        self.x = _joined_x(list(self.nodes.values())) if feature_cols is None else None
         if self.x is not None:
             self.nodes = {kind: OneType(one.size, {n: v for n, v in one.attributes.items() if n != "x"}) for kind, one in nodes.items()}
+        joined = [0 if self.x is None else self.x.shape[1]] * len(nodes)
+        self.feature_cols = joined if feature_cols is None else list(feature_cols)  # that the graph itself holds, by type
+        self.labels_come_with_seeds = False  # those of other nodes are on other machines
 
     def check(self) -> None:
         """Refuses arrays with other numbers of rows than there are nodes or edges."""
@@ -154,7 +159,7 @@ class Types:
         return found
 
     def core_ids(self, seeds: Seeds) -> numpy.ndarray:
-        """int64: the graph's numbers of the seeds."""
+        """int64: the numbers of the seeds in the input."""
         import numpy
 
         offsets = dict(zip(self.node_types, self.node_offsets))
@@ -173,16 +178,19 @@ class Types:
         from torch_geometric.data import HeteroData
 
         data = HeteroData()
-        nodes = _Split.of(to_torch(made.nodes), self.node_offsets, made.nodes_of_hop)
+        nodes = _Split.of(to_torch(made.original_ids), self.node_offsets, made.nodes_of_hop)
         edges = _Split.of(to_torch(made.edge_ids), self.edge_offsets, made.edges_of_hop)
         local = nodes.places(self.node_offsets)
         x = None if made.features is None else to_torch(made.features)[nodes.order]
         edge_index = local[to_torch(made.edge_index)[:, edges.order]]
-        for kind, (part, of_hops) in zip(self.node_types, nodes.parts()):
+        y = _labels_in_place(made) if self.labels_come_with_seeds else None
+        for kind, cols, (part, of_hops) in zip(self.node_types, self.feature_cols, nodes.parts()):
             store, ids = data[kind], nodes.ids[part]
             store.n_id, store.num_sampled_nodes, store.num_nodes = ids, of_hops, len(ids)
-            if x is not None:
-                store.x = x[part]
+            if x is not None and cols:
+                store.x = x[part, :cols]
+            if y is not None and kind in seeds.types:
+                store.y = y[nodes.order[part]]
             for name in self.nodes[kind].attributes:
                 store[name] = self.rows(kind, name, ids)
         for relation, (part, of_hops) in zip(self.edge_types, edges.parts()):
@@ -194,7 +202,7 @@ class Types:
         return data
 
     def mark(self, blocks: list[Block], nodes: torch.Tensor) -> None:
-        """Says what the nodes and edges of a batch's blocks are; `nodes` are the input nodes."""
+        """Says what the nodes and edges of a batch's blocks are; `nodes` are the original ids of the input nodes."""
         import torch
 
         ends = [on_device(offsets[1:], nodes.device) for offsets in (self.node_offsets, self.edge_offsets)]
@@ -279,6 +287,17 @@ class _Split(NamedTuple):
         places = torch.empty_like(self.order)
         places[self.order] = torch.arange(len(self.order), device=self.ids.device) - firsts[self.types]
         return places
+
+
+def _labels_in_place(made: _core.NodeBatch) -> torch.Tensor | None:
+    """int64 [num_nodes]: the labels of seeds, -1 for other nodes; None without them."""
+    import torch
+
+    if made.labels is None:
+        return None
+    labels = to_torch(made.labels)
+    rest = torch.full((made.num_nodes - len(labels),), -1, dtype=labels.dtype, device=labels.device)
+    return torch.cat([labels, rest])
 
 
 def _joined_x(types: list[OneType]) -> torch.Tensor | None:

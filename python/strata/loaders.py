@@ -108,7 +108,7 @@ class _Loader:
         relation_fanouts: list[list[int]] = []
         if graph._types is not None:
             relation_fanouts, fanouts, self._seeds = graph._types.choices(fanouts, None if input_nodes is ... else input_nodes)
-            input_nodes = graph._types.core_ids(self._seeds)
+            input_nodes, original = graph._types.core_ids(self._seeds), graph.is_renumbered
         input_nodes = said(graph, input_nodes)
         drawn = _drawn_seed(seed, own_nodes)
         self._graph = graph
@@ -392,7 +392,8 @@ class NodeLoader(_Loader):
     `fanouts` are the seeds' first. `input_nodes` that are left out are the training nodes.
 
     Of a graph of several types, fanouts and input_nodes are those of NeighborLoader, ids of nodes are the graph's, of which each type
-    has a range, and Block.types says what nodes and edges are. x has the rows of all types, if they have as many columns.
+    has a range, and Block.types says what nodes and edges are. x has the rows of all types, if they have as many columns; those
+    of parts end with zeros where others have more columns.
 
     With `own_nodes=True`, `input_nodes` are this rank's own, of which it makes its own batches, whatever other ranks do:
     nothing is collective then. On one machine only. DistributedDataParallel wants as many steps from all ranks, which
@@ -452,7 +453,7 @@ class NodeLoader(_Loader):
             nodes = to_torch(batch.nodes)
             blocks = [block_of(lists, nodes, self._block_class) for lists in batch.blocks]
             if self._graph._types is not None:
-                self._graph._types.mark(blocks, nodes)
+                self._graph._types.mark(blocks, to_torch(batch.original_ids))
             sample = BlockBatch(nodes, nodes[: batch.num_seeds], blocks)
             sample.loss_scale, sample.sum_scale = batch.loss_scale, self._sum_scale(batch)
             sample.input_id = to_torch(batch.input_ids)

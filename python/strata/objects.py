@@ -16,6 +16,7 @@ from strata._arrays import host_array
 from strata._attributes import RESERVED, HeldRows, are_targets
 from strata.errors import InputError
 from strata._types import RESERVED as RESERVED_OF_TYPES
+from strata._typed_parts import TypedGraph
 from strata._types import EdgeType, OneType
 from strata.graph import Graph, from_tensors, from_types
 
@@ -94,6 +95,20 @@ def from_networkx(
         options: those of from_tensors().
     """
     return _load(_of_networkx(graph, x, y, edge_weight, split), options)
+
+
+def typed_graph(graph: Any) -> TypedGraph | None:
+    """The arguments of from_types() of a graph of several types in memory; None: it is none."""
+    if isinstance(graph, Graph):
+        return graph._typed_arguments() if graph._types is not None and graph._again is None else None
+    if _is_hetero(graph):
+        return _types_of_pyg(graph)
+    if len(getattr(graph, "canonical_etypes", ())) <= 1:
+        return None
+    nodes, edges, edge_index = _types_of_dgl(graph)
+    usual = {"feat": "x", "label": "y", "labels": "y"}
+    renamed = {kind: OneType(one.size, {usual.get(n, n): v for n, v in one.attributes.items()}) for kind, one in nodes.items()}
+    return renamed, edges, edge_index
 
 
 def save(graph: Any, folder: str | os.PathLike[str], **options: Any) -> None:
@@ -212,7 +227,7 @@ def _of_pyg(data: Any, split: int | None) -> Described:
     if _is_hetero(data):
         raise InputError(
             "the HeteroData has several types of nodes or edges",
-            "strata.NeighborLoader takes strata.from_pyg(data); here give one type: data.to_homogeneous().",
+            "strata.from_pyg() and strata.partition() take it; here give one type: data.to_homogeneous().",
         )
     edge_index = getattr(data, "edge_index", None)
     if edge_index is None:

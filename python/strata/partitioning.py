@@ -13,6 +13,8 @@ from strata import _core, reports
 from strata._arguments import place
 from strata._jobs import Bars, finish
 from strata._memory import as_input
+from strata._typed_parts import TypedGraph, arrays_to_store
+from strata.objects import typed_graph
 
 Place = str | os.PathLike[str]
 
@@ -26,7 +28,8 @@ def partition(input: Any, *, parts: int, output: Place, progress: bool | None = 
 
     Args:
         input: the graph, as strata-partition's --input takes it: "npy:DIR", "ogb:DIR", "synthetic:products" ... Or one in memory,
-            as save() takes it, or a Graph; original ids are then its numbers.
+            as save() takes it, or a Graph; original ids are then its numbers. Also a HeteroData or a heterograph: parts hold x, y,
+            edge_weight and masks of its types.
         parts: the number of parts.
         output: directory to make. It appears as a whole at the end, or not at all.
         progress: whether bars are shown; by default on a terminal and in notebooks.
@@ -41,6 +44,9 @@ def partition(input: Any, *, parts: int, output: Place, progress: bool | None = 
         InputError, IoError, OutOfMemory. Ctrl-C ends it within a second and leaves nothing behind; memory that METIS is at
         work on is given back when METIS ends.
     """
+    if (typed := typed_graph(input)) is not None:
+        words = f"memory:a graph of {len(typed[0])} types and {len(typed[1])} relations"
+        return _run("build", "partition", [], {"input": words, "parts": parts, "output": output} | options, progress, typed)
     with as_input(input) as name:
         return _run("build", "partition", [], {"input": name, "parts": parts, "output": output} | options, progress)
 
@@ -68,11 +74,21 @@ def verify(directory: Place, *, progress: bool | None = None, **options: Any) ->
     return _run("verify", "verify", [directory], options, progress)
 
 
-def _run(command: str, function: str, places: list[Place], options: Mapping[str, Any], progress: bool | None) -> dict[str, Any]:
+def _run(
+    command: str,
+    function: str,
+    places: list[Place],
+    options: Mapping[str, Any],
+    progress: bool | None,
+    typed: TypedGraph | None = None,
+) -> dict[str, Any]:
     sources = [place(source, "the graph", ', "npy:FOLDER"') for source in places]
     given = [(name, _texts(value)) for name, value in options.items() if value is not None]
     bars = Bars(_core, progress)  # first: the job's own would be drawn by C++
-    job = _core.CommandJob.start(command, sources, given, f"strata.{function}")
+    if typed is None:
+        job = _core.CommandJob.start(command, sources, given, f"strata.{function}")
+    else:
+        job = _core.CommandJob.build_of(arrays_to_store(typed), given, f"strata.{function}")
     text, _ = finish(job, bars)
     report: dict[str, Any] = json.loads(text)
     if page := options.get("report"):

@@ -24,10 +24,10 @@ GraphRegions GraphRegions::create(const comm::Machine& machine, const plan::Regi
                                             name_of(plan::GraphTensor::edge_ids)),
       .weights = HostArray<float>::create(machine, if_asked(sizes.weights, sizes.local_edges),
                                           name_of(plan::GraphTensor::weights)),
-      .sublist_first =
-          HostArray<Count>::create(machine, if_asked(sizes.sublists > 0, sizes.num_lists() + 1), "sublists"),
-      .sublist_begins =
-          HostArray<Count>::create(machine, if_asked(sizes.sublists > 0, sizes.sublists + 1), "sublists"),
+      .sublist_first = HostArray<Count>::create(
+          machine, if_asked(sizes.num_relations > 1, sizes.num_lists() + 1), "sublists"),
+      .sublist_begins = HostArray<Count>::create(
+          machine, if_asked(sizes.num_relations > 1, sizes.sublists + 1), "sublists"),
       .sublist_nodes = HostArray<std::int32_t>::create(machine, sizes.sublists, "sublists"),
       .sublist_relations = HostArray<RelationId>::create(machine, sizes.sublists, "sublists"),
       .original_ids = HostIds::create(machine, sizes.num_nodes + sizes.aliases, sizes.wide_nodes(),
@@ -47,7 +47,10 @@ GraphView GraphRegions::view() const { return own_nodes_of(lists_view()); }
 
 GraphView GraphRegions::own_nodes_of(GraphView lists) const {
   lists.indptr += sizes.first_node - lists.first_node;
-  if (lists.sublists.first != nullptr) lists.sublists.first += sizes.first_node - lists.first_node;
+  if (lists.sublists.first != nullptr) {
+    lists.sublists.first += sizes.first_node - lists.first_node;
+    lists.sublists.lists_before = static_cast<std::int32_t>(sizes.first_node - lists.first_node);
+  }
   lists.first_node = sizes.first_node;
   lists.num_local = sizes.num_local;
   return lists;
@@ -70,7 +73,7 @@ GraphView GraphRegions::lists_view() const {
 }
 
 SublistsView GraphRegions::sublists_view() const {
-  if (sizes.sublists == 0) return {};
+  if (sizes.num_relations == 1) return {};
   return {.count = sizes.sublists,
           .most_per_node = sizes.most_sublists,
           .num_relations = sizes.num_relations,

@@ -96,7 +96,12 @@ void GraphState::place(const comm::Machine& machine, plan::GraphPlacement& place
   presampled_batches = placement.presampled_batches;
 }
 
-void check_edge_weights(const graph::Manifest& manifest, const LoadOptions& options) {
+void check_options(const graph::Manifest& manifest, const LoadOptions& options) {
+  if (options.train_edges_only && manifest.types.edges.size() > 1)
+    throw InputError(fmt::format("the graph \"{}\" has several relations, of which only all edges can be "
+                                 "sampled, not those among training nodes alone",
+                                 manifest.name),
+                     "Leave --inductive out.");
   if (!options.edge_weights || manifest.has_edge_weights) return;
   throw InputError(
       fmt::format("the graph \"{}\" has no edge weights, which a weighted sampler needs", manifest.name),

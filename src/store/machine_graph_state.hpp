@@ -41,7 +41,8 @@ struct GraphState {
   void place(const comm::Machine& machine, plan::GraphPlacement& placement);
 };
 
-/// Throws InputError if the options ask for edge weights that the graph does not have.
-void check_edge_weights(const graph::Manifest& manifest, const LoadOptions& options);
+/// Throws InputError if the options ask for what the graph does not have: edge weights, or edges among
+/// training nodes only where there are several relations.
+void check_options(const graph::Manifest& manifest, const LoadOptions& options);
 
 }  // namespace strata::store

@@ -36,6 +36,7 @@ struct GraphTypes {
   std::vector<Count> feature_cols = {};
 
   bool several() const { return nodes.size() > 1 || edges.size() > 1; }
+  bool typed() const { return *this != GraphTypes{}; }  ///< whether somebody named types, or one of each
   bool operator==(const GraphTypes&) const = default;
 };
 

@@ -50,6 +50,7 @@ enum class Split : std::uint8_t { train, valid, test };
 struct Manifest {
   /// The newest that this library reads. Graphs of one type are written as version 1, which older programs read.
   static constexpr int kVersion = 2;
+  int version() const { return types.typed() ? kVersion : 1; }
   std::string name;
   std::string build_id;  ///< the same in every part of one build
   PartitionBook book;

@@ -165,9 +165,6 @@ struct TypedArrays {
   struct Nodes {
     std::string type;
     Count count = 0;
-    NpyArray x = {};                             ///< (count, columns) features of this type
-    NpyArray y = {};                             ///< as GraphArrays::y, of one type
-    NpyArray train = {}, valid = {}, test = {};  ///< ids within the type, or masks
   };
   struct Edges {
     EdgeType type;
@@ -177,13 +174,15 @@ struct TypedArrays {
   std::string name = "arrays";
   std::vector<Nodes> nodes;
   std::vector<Edges> edges;
-  /// Features of all nodes, type after type, instead of Nodes::x; as GraphArrays::x.
+  /// Features of all nodes, type after type, or absent; as GraphArrays::x. Narrower rows end with zeros.
   NpyArray x;
+  std::vector<Count> feature_cols;  ///< GraphTypes::feature_cols
+  NpyArray y;                       ///< as GraphArrays has them, of all nodes: type after type
+  NpyArray train, valid, test;
 };
 
 /// Puts a graph together: relation r has the edges of edges[r], of which edge e has the id
-/// edge_offsets[r] + e. Duplicates and self-loops stay. Features of types of different widths become one
-/// table, see GraphTypes::feature_cols. Throws InputError, also for labels of several types, and OutOfMemory.
+/// edge_offsets[r] + e. Duplicates and self-loops stay. Throws InputError and OutOfMemory.
 Graph graph_from_typed_arrays(const TypedArrays& arrays, int num_threads);
 
 /// Puts the graph together as read_graph() does a npy: folder, with the same checks. Edge e of `edge_index`

@@ -36,6 +36,7 @@ struct ListsView {
   Count num_nodes = 0;
   std::span<const Count> indptr{};  ///< [num_nodes + 1]
   IdSpan indices{};
+  IdSpan edge_ids{};                 ///< empty: entry e is edge e
   std::span<const float> weights{};  ///< empty: none
   ScratchStore* scratch = nullptr;   ///< null: all is in memory
 

@@ -78,12 +78,13 @@ class IdArray {
 struct CompactGraph {
   Count num_nodes = 0;
   std::vector<Count> indptr;                ///< [num_nodes + 1]
-  IdArray indices;                          ///< [num_edges], each list ascending
+  IdArray indices;                          ///< [num_edges], each list ascending over a relation
   IdArray edge_ids;                         ///< [num_edges], or empty: entry e of `indices` is edge e
   std::vector<float> own_weights = {};      ///< [num_edges], or empty: none
   ScratchArray<float> stored_weights = {};  ///< instead, with `scratch`
   ScratchStore* scratch = nullptr;          ///< of the lists; null: they are in memory
   graph::NodeWeights node_weights = {};
+  graph::GraphTypes types = {};
 
   Count num_edges() const { return indptr.back(); }
   std::span<const float> weights() const {
@@ -96,8 +97,9 @@ struct CompactGraph {
 };
 
 /// Consumes `graph`, freeing its arrays as they are converted. Throws InputError for lengths that do not
-/// match, ids out of range, lists that are not ascending, and weights that are negative or not finite.
-CompactGraph compact(graph::CscGraph graph, ThreadPool& pool);
+/// match, ids out of range or not of the relation's types, lists that are not in order, and weights that are
+/// negative or not finite.
+CompactGraph compact(graph::CscGraph graph, ThreadPool& pool, graph::GraphTypes types = {});
 
 /// The same for lists in scratch files, which were checked when they were made.
 CompactGraph compact(graph::StoredLists lists, ScratchStore& scratch);
@@ -126,9 +128,9 @@ enum class CutQuality { standard, strong };
 /// The device that clusters and refines large levels of `automatic`, `multilevel` and `split`; same parts.
 enum class CutDevice { cpu, cuda };
 
-/// The quantities that methods with few cut edges balance: inner nodes, their in-edges, training nodes, and
-/// each kind of weights that the input gives its nodes.
-enum class Constraint { nodes, edges, train, weights };
+/// The quantities that methods with few cut edges balance: inner nodes, their in-edges, training nodes, each
+/// kind of weights that the input gives its nodes, and the nodes of each type.
+enum class Constraint { nodes, edges, train, weights, types };
 
 }  // namespace strata::partition
 
@@ -159,7 +161,8 @@ inline constexpr auto enum_names<partition::Constraint> =
     std::to_array<EnumName<partition::Constraint>>({{partition::Constraint::nodes, "nodes"},
                                                     {partition::Constraint::edges, "edges"},
                                                     {partition::Constraint::train, "train"},
-                                                    {partition::Constraint::weights, "weights"}});
+                                                    {partition::Constraint::weights, "weights"},
+                                                    {partition::Constraint::types, "types"}});
 
 }  // namespace strata
 
@@ -208,13 +211,18 @@ void check_num_nodes(Count num_nodes, const AssignOptions& options);
 /// Throws InputError if weights are to be balanced, but nodes have none.
 void check_node_weights(int kinds, const AssignOptions& options);
 
+/// Throws InputError if types are to be balanced, but there is one or there are too many.
+void check_types(const graph::GraphTypes& types, const AssignOptions& options);
+
 /// Throws InputError if the device is not there, or the program was built without it.
 void check_device(const AssignOptions& options);
 
-/// The name of a constraint; with several kinds of weights it has a number: "weights 2" is kind 1.
+/// The name of a constraint. That of a type has its name, "type paper"; with several kinds of weights it has
+/// a number: "weights 2" is kind 1.
 std::string name_of(Constraint constraint, const CompactGraph& graph, int kind);
 
-/// Numbers per node that a constraint balances, each by itself: 1, or the kinds of weights of nodes.
+/// Numbers per node that a constraint balances, each by itself: 1, or the kinds of weights or the types of
+/// nodes.
 int kinds_of(Constraint constraint, const CompactGraph& graph);
 
 /// The weight of each node under a constraint. REQUIRES: kind < kinds_of(constraint, graph).

@@ -2,6 +2,7 @@
 #pragma once
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -45,6 +46,10 @@ class Command {
   ~Command();
   Command(Command&&) noexcept;
   Command& operator=(Command&&) noexcept;
+
+  /// Makes `build` cut this graph instead of reading one: --input only names it then. `make` is called with
+  /// the number of threads when the command runs.
+  void give(std::function<graph::Graph(int)> make);
 
   const std::string& help() const;  ///< a text to print instead of a run (--help, --version), or empty
   LogLevel log_level() const;

@@ -73,16 +73,6 @@ struct GraphSummary {
 
   std::string name;
   Count nodes = 0, edges = 0;
-  struct NodeType {
-    std::string name;
-    Count nodes = 0, feature_cols = 0;
-  };
-  struct Relation {
-    graph::EdgeType type;
-    Count edges = 0;
-  };
-  std::vector<NodeType> node_types = {};  ///< empty: one type and one relation
-  std::vector<Relation> relations = {};
   bool undirected = false, has_weights = false, multi_label = false;
   graph::CleaningReport cleaning;
   Degrees in_degrees;
@@ -90,6 +80,17 @@ struct GraphSummary {
   Count feature_cols = 0;
   DType feature_dtype = DType::f32;
   std::optional<Labels> labels = {};
+  struct NodeType {
+    std::string name;
+    Count nodes = 0, feature_cols = 0, labelled = 0, train = 0, valid = 0, test = 0;
+  };
+  struct Relation {
+    graph::EdgeType type;
+    Count edges = 0, most = 0;  ///< most: the largest in-degree
+    double mean = 0;            ///< in-degree of the nodes of the destination's type
+  };
+  std::vector<NodeType> node_types = {};  ///< empty: one type
+  std::vector<Relation> relations = {};   ///< the same
   struct NodeWeight {
     Count sum = 0, largest = 0;
   };

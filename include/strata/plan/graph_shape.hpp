@@ -90,7 +90,7 @@ struct RegionSizes {
   Count num_nodes = 0;
   NodeId first_node = 0;
   Count num_local = 0, local_edges = 0;
-  Count sublists = 0, most_sublists = 0;  ///< graph::Sublists, and the most of a node; 0: one relation
+  Count sublists = 0, most_sublists = 0;  ///< of several relations: graph::Sublists, and the most of a node
   int num_relations = 1;
   Count num_train = 0, local_valid = 0, local_test = 0;
   bool edge_ids = false, weights = false, in_degrees = false;

@@ -127,9 +127,10 @@ struct SublistsView {
   Count count = 0;
   Count most_per_node = 0;
   int num_relations = 1;
+  std::int32_t lists_before = 0;          ///< of nodes before the view's first; `nodes` counts from these
   const Count* first = nullptr;           ///< [num_local + 1] each node's first sublist; null: one relation
   const Count* begins = nullptr;          ///< [count + 1] positions in `indices`
-  const std::int32_t* nodes = nullptr;    ///< [count] the node, counted from first_node
+  const std::int32_t* nodes = nullptr;    ///< [count] the node
   const RelationId* relations = nullptr;  ///< [count]
 };
 

@@ -74,7 +74,10 @@ bool replication_fits(const store::OpenParts& parts, const comm::Ranks& ranks, c
                       std::int64_t gpu_bytes) {
   plan::RegionSizes whole = parts.sizes();
   whole.replicated = true;
-  whole.local_edges = parts.manifest().num_edges;
+  const Count edges = parts.manifest().num_edges, local_edges = std::max<Count>(1, whole.local_edges);
+  whole.sublists = static_cast<Count>(static_cast<double>(whole.sublists) * static_cast<double>(edges) /
+                                      static_cast<double>(local_edges));
+  whole.local_edges = edges;
   std::int64_t fits =
       plan::leaves_enough(plan::least_host_bytes(whole, parts.features(), gpu_bytes), share.free) ? 1 : 0;
   ranks.world->all_reduce(std::span(&fits, 1), comm::Communicator::Op::min);
@@ -88,7 +91,7 @@ plan::HaloBudget halo_budget(const store::OpenParts& parts, const comm::Ranks& r
   const bool has_rows = parts.manifest().feature_cols > 0;
   return {.bytes = plan::halo_bytes(options.halo_bytes, free_bytes),
           .rows = has_rows,
-          .lists = !parts.sizes().replicated && !options.train_edges_only,
+          .lists = !parts.sizes().replicated && !options.train_edges_only && parts.sizes().num_relations == 1,
           .row_bytes = has_rows ? parts.features().row_bytes() : 0,
           .gpu_bytes = gpu_bytes,
           .num_gpus = tensor::gpus_of(*ranks.machine).size()};

@@ -237,6 +237,19 @@ RowCode feature_code_from(const Fields& f) {
   return code;
 }
 
+constexpr std::size_t kMostRelations = std::numeric_limits<RelationId>::max();
+
+/// Refuses types that do not fit the rest of the manifest.
+void check_types(const Fields& f, const Manifest& manifest) {
+  const GraphTypes& types = manifest.types;
+  const Count nodes = manifest.book.num_nodes();
+  if (!types.node_offsets.empty() && types.node_offsets.back() != nodes)
+    f.refuse("types", fmt::format("has {} nodes, the parts {}", types.node_offsets.back(), nodes));
+  const auto out_of_range = [&](Count cols) { return cols < 0 || cols > manifest.feature_cols; };
+  if (std::ranges::any_of(types.feature_cols, out_of_range))
+    f.refuse("types", fmt::format("has more feature columns than the {} of the rows", manifest.feature_cols));
+}
+
 void check_offsets(const Fields& f, const char* name, const std::vector<Count>& offsets, std::size_t names) {
   if (offsets.empty() && names == 1) return;
   if (offsets.size() != names + 1 || offsets.front() != 0 || !std::ranges::is_sorted(offsets))
@@ -257,12 +270,14 @@ GraphTypes types_from(const Fields& f) {
   if (f.has("feature_cols")) types.feature_cols = f.counts("feature_cols");
   check_offsets(f, "node_offsets", types.node_offsets, types.nodes.size());
   check_offsets(f, "edge_offsets", types.edge_offsets, types.edges.size());
+  if (types.nodes.empty() || types.edges.empty() || types.edges.size() > kMostRelations)
+    f.refuse("relations", fmt::format("has {} relations of {} types of nodes, wanted 1 to {}",
+                                      types.edges.size(), types.nodes.size(), kMostRelations));
   for (const EdgeType& edges : types.edges)
-    if (std::ranges::count(types.nodes, edges.source) != 1 ||
+    if (std::ranges::count(types.edges, edges) != 1 || std::ranges::count(types.nodes, edges.source) != 1 ||
         std::ranges::count(types.nodes, edges.destination) != 1)
       f.refuse("relations",
-               fmt::format("has the relation ({}, {}, {}) between types of which each name must "
-                           "be that of one type",
+               fmt::format("has the relation ({}, {}, {}) twice, or between types that are not there once",
                            printable(edges.source), printable(edges.name), printable(edges.destination)));
   if (!types.feature_cols.empty() && types.feature_cols.size() != types.nodes.size())
     f.refuse("feature_cols", "has not one number per type");
@@ -287,11 +302,9 @@ Manifest manifest_from(const Fields& f) {
                     .num_valid = splits.count("valid"),
                     .num_test = splits.count("test"),
                     .num_clusters = f.has("clusters") ? f.count("clusters") : 0};
-  if (f.has("types")) {
+  if (f.count("version") > 1) {
     manifest.types = types_from(f.object("types"));
-    const auto& offsets = manifest.types.node_offsets;
-    if (!offsets.empty() && offsets.back() != manifest.book.num_nodes())
-      f.refuse("types", fmt::format("has {} nodes, the parts {}", offsets.back(), manifest.book.num_nodes()));
+    check_types(f, manifest);
   }
   const Count parts = std::max(1, manifest.book.num_parts());
   if (f.has("clusters") && (manifest.num_clusters < 2 || manifest.num_clusters > kMostClusters / parts))
@@ -392,7 +405,7 @@ double ConstraintRecord::balance() const {
 std::string format_manifest(const PartitionRecord& record) {
   const Manifest& m = record.manifest;
   Json json{{"format", kManifestFormat},
-            {"version", m.types.several() ? 2 : 1},
+            {"version", m.version()},
             {"name", m.name},
             {"build_id", m.build_id},
             {"num_nodes", m.book.num_nodes()},
@@ -404,7 +417,7 @@ std::string format_manifest(const PartitionRecord& record) {
             {"labels", {{"present", m.has_labels}, {"classes", m.num_classes}}},
             {"splits", {{"train", m.num_train}, {"valid", m.num_valid}, {"test", m.num_test}}},
             {"build", to_json(record.build)}};
-  if (m.types.several()) json["types"] = to_json(m.types);
+  if (m.types.typed()) json["types"] = to_json(m.types);
   if (!record.graph_digest.empty()) json["graph_digest"] = record.graph_digest;
   if (m.feature_code.codebooks) json["features"]["codebooks"] = hex_of(*m.feature_code.codebooks);
   if (m.has_edge_weights) json["edge_weights"] = true;

@@ -98,10 +98,10 @@ void check_attributes(hid_t file, const std::filesystem::path& path, const Manif
                                  printable(format), kPartFormat),
                      kForeign);
   }
-  if (const auto version = read_number_attribute(file, "version", path); version != Manifest::kVersion) {
-    throw InputError(fmt::format("{}: version {}, this program reads version {}", path.string(), version,
-                                 Manifest::kVersion),
-                     "Use the program that wrote it or a newer one, or build the partition again.");
+  if (const auto version = read_number_attribute(file, "version", path); version != manifest.version()) {
+    throw InputError(
+        fmt::format("{}: version {}, the manifest has {}", path.string(), version, manifest.version()),
+        "Use the program that wrote it or a newer one, or build the partition again.");
   }
   if (const std::string id = read_text_attribute(file, "build_id", path); id != manifest.build_id) {
     throw InputError(fmt::format("{}: from another build: build_id {}, the manifest says {}", path.string(),
@@ -204,7 +204,7 @@ void create_file(const std::filesystem::path& path, const Manifest& manifest, in
   h5::Handle file{H5Fcreate(path.c_str(), H5F_ACC_EXCL, creation.id(), access.id()), H5Fclose};
   require(static_cast<bool>(file), path, "H5Fcreate");
   write_attribute(file.id(), "format", std::string(kPartFormat));
-  write_attribute(file.id(), "version", Manifest::kVersion);
+  write_attribute(file.id(), "version", manifest.version());
   write_attribute(file.id(), "build_id", manifest.build_id);
   write_attribute(file.id(), "part", part);
   write_attribute(file.id(), "num_parts", manifest.book.num_parts());

@@ -15,6 +15,7 @@
 #include "clean_lists.hpp"
 #include "readers/columns.hpp"
 #include "strata/graph/part_file.hpp"
+#include "strata/graph/relation_ranges.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/log.hpp"
 #include "strata/util/scratch.hpp"
@@ -129,16 +130,19 @@ class WholeGraph {
         assembly_(assembly),
         pool_(assembly.pool),
         manifest_(read_manifest(origin)),
+        ranges_(manifest_.types),
         has_edge_ids_(std::holds_alternative<std::filesystem::path>(origin)) {}
 
   Graph read() {
     if (assembly_.scratch == nullptr) check_memory();
     graph_.name = manifest_.name;
+    graph_.types = manifest_.types;
     graph_.undirected = manifest_.undirected;
     graph_.num_classes = manifest_.num_classes;
     graph_.multi_label = manifest_.multi_label;
     read_ids();
     read_lists();
+    if (!stored_) graph_.structure.sublists = sublists_of(graph_.structure, graph_.types);
     read_rows();
     for (const auto split : {Split::train, Split::valid, Split::test}) read_split(split);
     const ListCounts met{.entries = manifest_.num_edges,
@@ -277,9 +281,14 @@ class WholeGraph {
 
   void take(NodeId node, const NodeList& list) {
     Count loops = 0, again = 0, loops_again = 0;
+    const bool several = manifest_.types.several();
+    if (several && !ranges_.problem_of(node, list.sources, list.edge_ids).empty()) refuse_id(node);
     for (std::size_t e = 0; e < list.sources.size(); ++e) {
-      const bool loop = list.sources[e] == node, repeated = e > 0 && list.sources[e] == list.sources[e - 1];
-      if (e > 0 && list.sources[e] < list.sources[e - 1]) refuse_id(node);
+      const bool loop = list.sources[e] == node,
+                 repeated = e > 0 && list.sources[e] == list.sources[e - 1] &&
+                            (!several || ranges_.relation_of(list.edge_ids[e]) ==
+                                             ranges_.relation_of(list.edge_ids[e - 1]));
+      if (!several && e > 0 && list.sources[e] < list.sources[e - 1]) refuse_id(node);
       if (!list.weights.empty() && !is_edge_weight(list.weights[e])) refuse_id(node);
       loops += loop;
       again += repeated;
@@ -365,6 +374,7 @@ class WholeGraph {
   Assembly& assembly_;
   ThreadPool& pool_;
   Manifest manifest_;
+  RelationRanges ranges_;
   bool has_edge_ids_;
   std::vector<NodeId> original_;
   Graph graph_;

@@ -7,6 +7,7 @@
 #include "readers/assemble.hpp"
 #include "readers/columns.hpp"
 #include "readers/edge_weights.hpp"
+#include "readers/node_arrays.hpp"
 #include "readers/node_files.hpp"
 #include "readers/numpy/sparse_matrix.hpp"
 #include "readers/typed_graph.hpp"
@@ -15,8 +16,6 @@
 
 namespace strata::graph {
 namespace {
-
-bool is_there(const NpyArray& array) { return array.data != nullptr || !array.shape.empty(); }
 
 /// The number of nodes that the arrays state; all of them must agree.
 Count count_nodes(const GraphArrays& arrays, const EdgeList& edges) {
@@ -58,19 +57,10 @@ std::vector<NodeId> split_of(const NpyArray& array, Count num_nodes) {
   return array.kind == 'b' ? nodes_of_mask(array, num_nodes) : ids_of(array);
 }
 
-Splits splits_of(const auto& arrays, Count num_nodes) {
-  return {.train = split_of(arrays.train, num_nodes),
-          .valid = split_of(arrays.valid, num_nodes),
-          .test = split_of(arrays.test, num_nodes)};
-}
-
-TypedParts parts_of(const TypedArrays& arrays, ThreadPool& pool) {
+TypedParts parts_of(const TypedArrays& arrays) {
   TypedParts parts{.name = arrays.name, .nodes = {}, .edges = {}};
-  for (const TypedArrays::Nodes& type : arrays.nodes) {
-    TypedParts::Nodes& nodes = parts.nodes.emplace_back();
-    nodes = {.type = type.type, .count = type.count};
-    if (is_there(type.x)) nodes.features = features_of(type.x, type.count, pool);
-  }
+  for (const TypedArrays::Nodes& type : arrays.nodes)
+    parts.nodes.push_back({.type = type.type, .count = type.count});
   for (const TypedArrays::Edges& relation : arrays.edges) {
     const std::string name = name_of(relation.type);
     NpyArray ends = relation.edge_index;
@@ -83,25 +73,14 @@ TypedParts parts_of(const TypedArrays& arrays, ThreadPool& pool) {
   return parts;
 }
 
-/// The type with labels or splits, and what it has.
-void read_target(const TypedArrays& arrays, const TypedParts& parts, ThreadPool& pool, Graph& graph) {
-  std::vector<std::size_t> labelled;
-  for (std::size_t t = 0; t < arrays.nodes.size(); ++t) {
-    const TypedArrays::Nodes& type = arrays.nodes[t];
-    if (is_there(type.y) || is_there(type.train) || is_there(type.valid) || is_there(type.test))
-      labelled.push_back(t);
-  }
-  if (labelled.empty()) return;
-  const auto target = choose_target(parts.nodes, labelled, {}, arrays.name);
-  const TypedArrays::Nodes& type = arrays.nodes[*target];
-  Graph nodes = nodes_of(graph, *target);
-  if (is_there(type.y)) give_labels(nodes, type.y);
-  nodes.splits = splits_of(type, nodes.num_nodes());
-  finish_graph(nodes, fmt::format("{}: {}", arrays.name, type.type), {}, pool);
-  put_nodes(std::move(nodes), *target, graph);
-}
-
 }  // namespace
+
+void NodeArrays::give_to(Graph& graph) const {
+  if (is_there(y)) give_labels(graph, y);
+  const Count nodes = graph.num_nodes();
+  graph.splits = {
+      .train = split_of(train, nodes), .valid = split_of(valid, nodes), .test = split_of(test, nodes)};
+}
 
 Graph graph_from_arrays(const GraphArrays& arrays, const ReadOptions& options) {
   ThreadPool pool(options.num_threads);
@@ -119,21 +98,21 @@ Graph graph_from_arrays(const GraphArrays& arrays, const ReadOptions& options) {
   build_structure(graph, nodes, edges.list, options, options.direction == ReadOptions::Direction::undirected,
                   assembly);
   if (is_there(arrays.x)) graph.features = features_of(arrays.x, nodes, pool);
-  if (is_there(arrays.y)) give_labels(graph, arrays.y);
-  graph.splits = splits_of(arrays, nodes);
+  NodeArrays{arrays.y, arrays.train, arrays.valid, arrays.test}.give_to(graph);
   finish_graph(graph, arrays.name, options, pool);
   return graph;
 }
 
 Graph graph_from_typed_arrays(const TypedArrays& arrays, int num_threads) {
   ThreadPool pool(num_threads);
-  const TypedParts parts = parts_of(arrays, pool);
+  const TypedParts parts = parts_of(arrays);
   Graph graph;
   graph.name = arrays.name;
   join_lists(parts, {.duplicates = EdgePolicy::keep}, pool, graph);
-  join_features(parts, pool, graph);
   if (is_there(arrays.x)) graph.features = features_of(arrays.x, graph.num_nodes(), pool);
-  read_target(arrays, parts, pool, graph);
+  graph.types.feature_cols = arrays.feature_cols;
+  NodeArrays{arrays.y, arrays.train, arrays.valid, arrays.test}.give_to(graph);
+  finish_graph(graph, arrays.name, {}, pool);
   return graph;
 }
 

@@ -215,6 +215,7 @@ ListsView lists_of(const CscGraph& graph) {
   return {.num_nodes = graph.num_nodes,
           .indptr = graph.indptr,
           .indices = {graph.indices.data(), graph.num_edges(), true},
+          .edge_ids = {graph.edge_ids.data(), std::ssize(graph.edge_ids), true},
           .weights = graph.weights};
 }
 
@@ -222,6 +223,7 @@ ListsView lists_of(const StoredLists& lists, ScratchStore& scratch) {
   return {.num_nodes = lists.num_nodes(),
           .indptr = lists.indptr,
           .indices = lists.indices,
+          .edge_ids = lists.edge_ids,
           .weights = lists.weights.span(),
           .scratch = &scratch};
 }

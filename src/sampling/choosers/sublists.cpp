@@ -50,7 +50,7 @@ store::GraphView view_of_sublists(const store::GraphView& view, const std::uint8
   store::GraphView lists = view;
   lists.keys = {.nodes = sublists.nodes,
                 .relations = sublists.relations,
-                .first_node = view.first_node,
+                .first_node = view.first_node - sublists.lists_before,
                 .groups = groups,
                 .group = static_cast<std::uint8_t>(group)};
   lists.first_node = 0;

@@ -54,7 +54,7 @@ OpenGraph OpenGraph::generate(const graph::SyntheticSpec& spec, const graph::Rea
                               const comm::Machine& machine, const LoadOptions& options,
                               [[maybe_unused]] std::int64_t gpu_bytes, [[maybe_unused]] ThreadPool& pool) {
   const auto start = Clock::now();
-  check_edge_weights(outline_of(spec), options);
+  check_options(outline_of(spec), options);
 #if STRATA_WITH_CUDA
   if (tensor::gpus_of(machine).size() > 0 && options.feature_format == plan::FeatureFormat::stored) {
     auto made = generate_on_gpus(

@@ -73,7 +73,7 @@ Header header_of(const graph::Graph& graph) {
           .num_test = std::ssize(graph.splits.test),
           .name_bytes = std::ssize(graph.name),
           .types_bytes = std::ssize(graph::format_types(graph.types)),
-          .sublists = graph.structure.sublists.size(),
+          .sublists = graph.types.edges.size() > 1 ? graph.structure.sublists.size() : 0,
           .most_sublists = most_of_a_node(graph.structure.sublists),
           .num_relations = std::ssize(graph.types.edges),
           .feature_dtype = graph.features.dtype,
@@ -153,7 +153,7 @@ void move_in(graph::Graph& graph, const GraphRegions& regions) {
           static_cast<std::int32_t>(graph.structure.indptr[i + 1] - graph.structure.indptr[i]);
     }
   }
-  if (sizes.sublists > 0) move_in(graph.structure.sublists, regions);
+  if (sizes.num_relations > 1) move_in(graph.structure.sublists, regions);
   consume(graph.structure.indptr, regions.indptr.data());
   regions.indices.visit([&](auto* out) { consume(graph.structure.indices, out); });
   if (sizes.edge_ids) consume(graph.structure.edge_ids, regions.edge_ids.data());
@@ -212,7 +212,7 @@ void WholeSource::take(graph::Graph* graph) {
   machine_.together([&] { check_graph(graph, machine_, options_); });
   const Header header = share_header(graph, machine_.communicator());
   state_->manifest = share_manifest(graph, header, machine_.communicator());
-  check_edge_weights(state_->manifest, options_);
+  check_options(state_->manifest, options_);
   plan::RegionSizes sizes = whole_sizes(state_->manifest, options_);
   sizes.sublists = header.sublists;
   sizes.most_sublists = header.most_sublists;

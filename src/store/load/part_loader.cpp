@@ -208,6 +208,37 @@ void PartLoader::read_indptr(Range nodes, const GraphRegions& regions, ProgressB
   });
 }
 
+void PartLoader::scan_lists(Range lists, graph::SublistScan& scan) const {
+  graph::RecentBlocks recent;
+  in_chunks(manifest_.book.offsets(), {list_nodes_.first + lists.first, lists.count},
+            [&](int part, Range rows) { scan_rows(part, rows, scan, recent); });
+}
+
+void PartLoader::scan_rows(int part, Range rows, graph::SublistScan& scan,
+                           graph::RecentBlocks& recent) const {
+  const graph::PartReader& reader = reader_of(part);
+  std::array<Count, at(kChunk) + 1> values;
+  const std::span indptr(values.data(), at(rows.count) + 1);
+  reader.read_indptr(rows.first, rows.count + 1, indptr.data(), &recent);
+  check_indptr(part, rows, indptr);
+  Chunk<EdgeId> ids;
+  Range held{indptr.front(), 0};
+  for (std::size_t i = 0; i < at(rows.count); ++i) {
+    scan.begin_list();
+    for (Count edge = indptr[i]; edge < indptr[i + 1];) {
+      if (edge == held.end()) {
+        held = {edge, std::min(kChunk - edge % kChunk, indptr.back() - edge)};
+        reader.read_edge_ids(held.first, held.count, ids.data(), &recent);
+      }
+      const Count count = std::min(indptr[i + 1], held.end()) - edge;
+      if (!scan.add(std::span(ids).subspan(at(edge - held.first), at(count))))
+        damaged(part, fmt::format("the list of row {} has an edge of no relation, or is not in their order",
+                                  rows.first + static_cast<Count>(i)));
+      edge += count;
+    }
+  }
+}
+
 void PartLoader::read_edges(int part, Range edges, const Lists& out, Count place,
                             graph::RecentBlocks& recent) const {
   const graph::PartReader& reader = reader_of(part);

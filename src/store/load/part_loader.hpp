@@ -10,6 +10,7 @@
 #include "graph_regions.hpp"
 #include "load/feature_rows.hpp"
 #include "strata/graph/part_file.hpp"
+#include "strata/graph/relation_ranges.hpp"
 #include "strata/store/machine_graph.hpp"
 #include "strata/util/log.hpp"
 #include "strata/util/ranges.hpp"
@@ -42,9 +43,13 @@ class PartLoader {
   NodeId first_node() const { return first_node_; }
   Count num_local() const { return num_local_; }
   Count local_edges() const { return edge_offsets_.back(); }   ///< in all lists that are read
+  Count num_lists() const { return list_nodes_.count; }        ///< that the machine reads
+  Range own_lists() const { return own({0, num_lists()}); }    ///< of those, the rank's share
   std::int64_t share_bytes(const LoadOptions& options) const;  ///< for a progress bar
 
   void read_structure(const GraphRegions& regions, ProgressBar& progress);
+  /// Adds the edge ids of some of the machine's lists to `scan`.
+  void scan_lists(Range lists, graph::SublistScan& scan) const;
   FeatureSource features() const;
 
   /// From now on features() has the rows of these nodes of other machines after those of this machine.
@@ -90,6 +95,7 @@ class PartLoader {
   void visit_edges(Visit&& visit) const;
   void check_indptr(int part, Range rows, std::span<const Count> indptr) const;
   void read_indptr(Range nodes, const GraphRegions& regions, ProgressBar& progress) const;
+  void scan_rows(int part, Range rows, graph::SublistScan& scan, graph::RecentBlocks& recent) const;
   void read_edges(int part, Range edges, const Lists& out, Count place, graph::RecentBlocks& recent) const;
   void read_all_edges(const Lists& out, std::size_t edge_bytes, ProgressBar& progress) const;
   void read_original_ids(Range nodes, const GraphRegions& regions, ProgressBar& progress) const;

@@ -10,6 +10,7 @@
 #include "load/late_rows.hpp"
 #include "load/loop_degrees.hpp"
 #include "load/part_loader.hpp"
+#include "load/sublist_share.hpp"
 #include "load/train_edges.hpp"
 #include "strata/comm/machine.hpp"
 #include "strata/util/error.hpp"
@@ -30,7 +31,7 @@ class PartsSource : public GraphSource {
         origin_(origin) {
     world_.together([&] {
       state_->manifest = graph::read_manifest(origin);
-      check_edge_weights(state_->manifest, options_);
+      check_options(state_->manifest, options_);
       const graph::PartitionBook& book = state_->manifest.book;
       const std::vector<int> parts = graph::parts_of_machines(book.num_parts(), num_machines_);
       for (const int part : parts) state_->machine_offsets.push_back(book.offsets()[at(part)]);
@@ -39,6 +40,7 @@ class PartsSource : public GraphSource {
       open(all_lists);
       split_sizes_ = loader_->read_split_sizes();
     });
+    count_sublists();
     if (world_.rank() == 0) warn_if_unverified();
     machine_.communicator().all_reduce(std::span(split_sizes_));
     features_ = plan::shape_in_memory(state_->manifest, options_.feature_format);
@@ -50,6 +52,7 @@ class PartsSource : public GraphSource {
       open(true);
       loader_->read_split_sizes();
     });
+    count_sublists();
   }
 
   plan::RegionSizes sizes() const {
@@ -57,6 +60,9 @@ class PartsSource : public GraphSource {
                             .first_node = loader_->first_node(),
                             .num_local = loader_->num_local(),
                             .local_edges = loader_->local_edges(),
+                            .sublists = sublist_sizes_.sublists,
+                            .most_sublists = sublist_sizes_.most_sublists,
+                            .num_relations = static_cast<int>(state_->manifest.types.edges.size()),
                             .num_train = state_->manifest.num_train,
                             .edge_ids = options_.edge_ids,
                             .weights = options_.edge_weights,
@@ -129,7 +135,21 @@ class PartsSource : public GraphSource {
     replicated_ = all_lists && num_machines_ > 1;
     loader_.emplace(source_of_parts(replicated_, verify()),
                     PartLoader::Rank{machine_.rank(), machine_.size()}, pool_);
+    if (state_->manifest.types.edges.size() > 1) sublists_.emplace(*loader_, state_->manifest, pool_);
     list_parts_ = nodes_of(replicated_ ? Range{0, state_->manifest.book.num_parts()} : parts_);
+  }
+
+  void count_sublists() {
+    if (sublists_) sublists_->count(machine_, sublist_sizes_);
+  }
+
+  void place_sublists() {
+    if (!sublists_) return;
+    const GraphRegions& regions = *state_->regions;
+    sublists_->move_to(regions);
+    if (machine_.rank() > 0) return;
+    regions.sublist_first.data()[regions.sizes.num_lists()] = regions.sizes.sublists;
+    regions.sublist_begins.data()[regions.sizes.sublists] = regions.sizes.local_edges;
   }
 
   /// Nodes of each of these parts.
@@ -154,6 +174,7 @@ class PartsSource : public GraphSource {
         std::ranges::fill(state_->regions->train_clusters.span(), -1);
       }
       loader_->read_structure(*state_->regions, *progress_);
+      place_sublists();
     });
     machine_.together([&] { loader_->write_splits(*state_->regions, split_sizes_); });
     machine_.together([&] { check_train(); });
@@ -237,6 +258,8 @@ class PartsSource : public GraphSource {
   Range parts_;
   bool replicated_ = false;
   std::optional<PartLoader> loader_;
+  std::optional<SublistShare> sublists_;  // of several relations
+  plan::RegionSizes sublist_sizes_;       // only their numbers
   std::optional<ProgressBar> progress_;
   std::vector<std::int64_t> split_sizes_;
   std::shared_ptr<HaloNodes> halo_nodes_;  // null: none

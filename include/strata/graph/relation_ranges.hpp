@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+#include <span>
+#include <string>
+#include <vector>
+
+#include "strata/graph/graph.hpp"
+
+namespace strata::graph {
+
+/// Finds relations by edge ids, and says which edges they may have.
+class RelationRanges {
+ public:
+  explicit RelationRanges(const GraphTypes& types);
+
+  int size() const { return static_cast<int>(ends_.size()); }
+  int relation_of(EdgeId edge) const;  ///< -1: of none
+  /// Whether an edge of the relation may join nodes of these original ids.
+  bool fits(int relation, NodeId source, NodeId destination) const;
+  /// What is wrong with the list of a node, by original ids: edge ids without a relation, ends of a wrong
+  /// type, entries out of the order (relation, source, edge id). Empty: nothing. Edge ids may be left out of
+  /// a graph of one relation.
+  std::string problem_of(NodeId node, std::span<const NodeId> sources,
+                         std::span<const EdgeId> edge_ids) const;
+
+ private:
+  struct Ids {
+    std::int64_t begin = 0, end = 0;
+    bool has(std::int64_t id) const { return id >= begin && id < end; }
+  };
+  struct Ends {
+    Ids sources, destinations;
+  };
+  std::vector<EdgeId> offsets_;  // empty: one relation
+  std::vector<Ends> ends_;       // by relation
+};
+
+/// Finds the sublists of lists that it is given one after the other.
+class SublistScan {
+ public:
+  explicit SublistScan(const RelationRanges& ranges) : ranges_(ranges) {}
+
+  void begin_list();
+  /// Takes the next entries of the current list. Returns false if they are not in the order of relations.
+  bool add(std::span<const EdgeId> edge_ids);
+  /// The sublists of all lists, whose entries are counted from 0.
+  Sublists finish() &&;
+
+ private:
+  const RelationRanges& ranges_;
+  Sublists found_;
+  Count entries_ = 0;
+  int relation_ = -1;  // of the list's last entry
+};
+
+/// The sublists of a graph, by its edge ids; none if it has one relation. REQUIRES: lists are in order.
+Sublists sublists_of(const CscGraph& graph, const GraphTypes& types);
+
+}  // namespace strata::graph

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "inspect/describe_types.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <ranges>
+#include <span>
+
+#include "strata/graph/relation_ranges.hpp"
+#include "strata/util/label_sets.hpp"
+#include "strata/util/text.hpp"
+
+namespace strata::partition {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kMostRelations = 50;  // in tables
+
+std::vector<Count> ends_of(const std::vector<Count>& offsets, Count all) {
+  return offsets.empty() ? std::vector<Count>{0, all} : offsets;
+}
+
+Count cols_of(const graph::GraphTypes& types, std::size_t type, Count all) {
+  return types.feature_cols.empty() ? all : types.feature_cols[type];
+}
+
+Count nodes_between(const std::vector<NodeId>& split, NodeId first, NodeId last) {
+  return std::ranges::lower_bound(split, last) - std::ranges::lower_bound(split, first);
+}
+
+Count labelled_between(const graph::Graph& graph, NodeId first, NodeId last) {
+  if (graph.labels.empty()) return 0;
+  Count labelled = 0;
+  for (NodeId v = first; v < last; ++v) {
+    const std::int32_t* const words = graph.labels.data() + v * graph.label_words();
+    labelled += graph.multi_label ? !is_unlabelled(words, graph.num_classes) : *words >= 0;
+  }
+  return labelled;
+}
+
+/// Nodes and edges of each type, from their ranges of ids.
+void take_ranges(const graph::GraphTypes& types, Count nodes, Count edges, Count feature_cols,
+                 GraphSummary& summary) {
+  const std::vector<Count> of_nodes = ends_of(types.node_offsets, nodes),
+                           of_edges = ends_of(types.edge_offsets, edges);
+  for (std::size_t t = 0; t < types.nodes.size(); ++t)
+    summary.node_types.push_back({.name = types.nodes[t],
+                                  .nodes = of_nodes[t + 1] - of_nodes[t],
+                                  .feature_cols = cols_of(types, t, feature_cols)});
+  for (std::size_t r = 0; r < types.edges.size(); ++r) {
+    const auto type = std::ranges::find(types.nodes, types.edges[r].destination) - types.nodes.begin();
+    const Count destinations = summary.node_types[at(type)].nodes, count = of_edges[r + 1] - of_edges[r];
+    summary.relations.push_back(
+        {.type = types.edges[r],
+         .edges = count,
+         .mean = destinations == 0 ? 0 : static_cast<double>(count) / static_cast<double>(destinations)});
+  }
+}
+
+/// Finds the largest in-degree of each relation.
+void find_largest(const graph::RelationRanges& ranges, const graph::ListsView& lists, GraphSummary& summary) {
+  constexpr NodeId kNodesAtOnce = 4096;
+  lists.edge_ids.visit([&](const auto* edge_ids) {
+    for (NodeId v = 0; v < lists.num_nodes; ++v) {
+      if (v % kNodesAtOnce == 0) lists.release_pages();
+      int before = -1;
+      Count met = 0;
+      const Count first = lists.indptr[at(v)], last = lists.indptr[at(v) + 1];
+      for (Count e = first; e < last; ++e) {
+        const int relation = ranges.relation_of(lists.edge_ids.size == 0 ? e : Count{edge_ids[e]});
+        met = relation == before ? met + 1 : 1;
+        Count& most = summary.relations.at(at(relation)).most;
+        most = std::max(most, met);
+        before = relation;
+      }
+    }
+  });
+}
+
+std::string cols_text(Count cols) { return cols == 0 ? "none" : format_count(cols); }
+
+std::string name_of(const graph::EdgeType& type) {
+  return fmt::format("({}, {}, {})", type.source, type.name, type.destination);
+}
+
+GraphSummary summary_of(const graph::Manifest& m) {
+  GraphSummary summary;
+  if (m.types.typed()) take_ranges(m.types, m.book.num_nodes(), m.num_edges, m.feature_cols, summary);
+  return summary;
+}
+
+Json relation_json(const GraphSummary::Relation& relation) {
+  return {{"source", relation.type.source},
+          {"name", relation.type.name},
+          {"destination", relation.type.destination},
+          {"edges", relation.edges},
+          {"mean_in_degree", relation.mean}};
+}
+
+}  // namespace
+
+void describe_types(const graph::Graph& graph, const graph::ListsView& lists, GraphSummary& summary) {
+  if (!graph.types.typed()) return;
+  take_ranges(graph.types, graph.num_nodes(), lists.num_edges(), graph.features.cols, summary);
+  NodeId first = 0;
+  for (GraphSummary::NodeType& type : summary.node_types) {
+    const NodeId last = first + type.nodes;
+    type.labelled = labelled_between(graph, first, last);
+    type.train = nodes_between(graph.splits.train, first, last);
+    type.valid = nodes_between(graph.splits.valid, first, last);
+    type.test = nodes_between(graph.splits.test, first, last);
+    first = last;
+  }
+  find_largest(graph::RelationRanges(graph.types), lists, summary);
+}
+
+std::string types_text(const GraphSummary& s) {
+  if (s.node_types.empty()) return {};
+  Table types({"type", "nodes", "features", "labelled", "train / valid / test"});
+  for (const GraphSummary::NodeType& type : s.node_types)
+    types.row({printable(type.name), format_count(type.nodes), cols_text(type.feature_cols),
+               format_count(type.labelled),
+               fmt::format("{} / {} / {}", format_count(type.train), format_count(type.valid),
+                           format_count(type.test))});
+  Table relations({"relation", "edges", "mean in-degree", "largest"});
+  for (const GraphSummary::Relation& relation : s.relations | std::views::take(kMostRelations))
+    relations.row({printable(name_of(relation.type)), format_count(relation.edges),
+                   fmt::format("{:.2f}", relation.mean), format_count(relation.most)});
+  if (s.relations.size() > kMostRelations)
+    relations.row({fmt::format("{} more", s.relations.size() - kMostRelations), "", "", ""});
+  return types.str() + "\n" + relations.str() + "\n";
+}
+
+Json types_json(const GraphSummary& s) {
+  Json nodes = Json::array(), relations = Json::array();
+  for (const GraphSummary::NodeType& type : s.node_types)
+    nodes.push_back({{"name", type.name},
+                     {"nodes", type.nodes},
+                     {"feature_cols", type.feature_cols},
+                     {"labelled", type.labelled},
+                     {"splits", {{"train", type.train}, {"valid", type.valid}, {"test", type.test}}}});
+  for (const GraphSummary::Relation& relation : s.relations) {
+    relations.push_back(relation_json(relation));
+    relations.back()["largest_in_degree"] = relation.most;
+  }
+  return {{"nodes", nodes}, {"relations", relations}};
+}
+
+std::string types_text(const graph::Manifest& manifest) {
+  const GraphSummary s = summary_of(manifest);
+  if (s.node_types.empty()) return {};
+  Table types({"type", "nodes", "features"});
+  for (const GraphSummary::NodeType& type : s.node_types)
+    types.row({printable(type.name), format_count(type.nodes), cols_text(type.feature_cols)});
+  Table relations({"relation", "edges", "mean in-degree"});
+  for (const GraphSummary::Relation& relation : s.relations | std::views::take(kMostRelations))
+    relations.row({printable(name_of(relation.type)), format_count(relation.edges),
+                   fmt::format("{:.2f}", relation.mean)});
+  if (s.relations.size() > kMostRelations)
+    relations.row({fmt::format("{} more", s.relations.size() - kMostRelations), "", ""});
+  return types.str() + "\n" + relations.str() + "\n";
+}
+
+Json types_json(const graph::Manifest& manifest) {
+  const GraphSummary s = summary_of(manifest);
+  Json nodes = Json::array(), relations = Json::array();
+  for (const GraphSummary::NodeType& type : s.node_types)
+    nodes.push_back({{"name", type.name}, {"nodes", type.nodes}, {"feature_cols", type.feature_cols}});
+  for (const GraphSummary::Relation& relation : s.relations) relations.push_back(relation_json(relation));
+  return {{"nodes", nodes}, {"relations", relations}};
+}
+
+}  // namespace strata::partition

@@ -13,15 +13,18 @@ from strata._arrays import host_array, ids_array, to_torch
 from strata._attributes import are_targets
 from strata._process import process
 from strata._types import EdgeType, OneType, Types
+from strata.errors import InputError
 
 if TYPE_CHECKING:
     import torch
+
+    from strata.graph import Graph
 
 TypedGraph = tuple[Mapping[str, OneType], Mapping[EdgeType, OneType], Mapping[EdgeType, Any]]  # as from_types() takes it
 _SPLITS = {"train_mask": "train", "val_mask": "valid", "valid_mask": "valid", "test_mask": "test"}
 
 
-def stored_types(core: _core.Graph) -> Types | None:
+def stored_types(core: _core.Graph, has_edge_ids: bool) -> Types | None:
     """The types of a graph that was read, with labels and masks as attributes of its nodes; None: one of each, without a name.
 
     On several machines no rank has the labels of all nodes: batches then have those of their seeds.
@@ -29,6 +32,8 @@ def stored_types(core: _core.Graph) -> Types | None:
     found = cast(Any, core.types())
     if found is None:
         return None
+    if not has_edge_ids:
+        raise InputError("batches of a graph of several types name their edges", "Leave edge_ids out.")
     kinds, node_offsets, relations, edge_offsets, feature_cols = found
     attributes: list[dict[str, Any]] = [{} for _ in kinds]
     ranges = list(itertools.pairwise(node_offsets))
@@ -61,6 +66,28 @@ def _add_labels(rows: dict[str, Any], core: _core.Graph, first: int, end: int) -
     labels = to_torch(core.labels(cast(Any, to_torch(core.global_ids(cast(Any, torch.arange(first, end)))))))
     if bool((labels >= 0).any()):
         rows["y"] = labels
+
+
+def made_of(graph: Graph) -> TypedGraph:
+    """The arguments of from_types() that make a graph of several types in memory. Not collective; on one machine."""
+    import torch
+
+    types, nodes = graph._types, torch.arange(graph.num_nodes)
+    assert types is not None
+    of_nodes = dict(types.nodes)
+    if types.x is not None:
+        for kind, (first, end) in zip(types.node_types, itertools.pairwise(types.node_offsets)):
+            of_nodes[kind] = OneType(end - first, of_nodes[kind].attributes | {"x": types.x[first:end]})
+    found = graph.in_edges(nodes)
+    assert found.edge_ids is not None
+    ends = torch.stack([torch.from_numpy(found.sources), nodes.repeat_interleave(torch.from_numpy(found.counts))])
+    ends = ends[:, torch.from_numpy(found.edge_ids).argsort()]
+    first_of = dict(zip(types.node_types, types.node_offsets))
+    edge_index = {
+        kind: ends[:, first:end] - torch.tensor([[first_of[kind[0]]], [first_of[kind[2]]]])
+        for kind, (first, end) in zip(types.edge_types, itertools.pairwise(types.edge_offsets))
+    }
+    return of_nodes, dict(types.edges), edge_index
 
 
 def arrays_to_store(graph: TypedGraph) -> _core.TypedArrays:

@@ -175,27 +175,6 @@ class Graph:
             "num_nodes": self.num_nodes,
         } | {split: self.nodes(split) for split in _SPLITS}
 
-    def _typed_arguments(self) -> tuple[dict[str, OneType], dict[EdgeType, OneType], dict[EdgeType, Any]]:
-        """The same of from_types(), for a graph of several types that it made."""
-        import torch
-
-        types, nodes = self._types, torch.arange(self.num_nodes)
-        assert types is not None
-        of_nodes = dict(types.nodes)
-        if types.x is not None:
-            for kind, (first, end) in zip(types.node_types, itertools.pairwise(types.node_offsets)):
-                of_nodes[kind] = OneType(end - first, of_nodes[kind].attributes | {"x": types.x[first:end]})
-        found = self.in_edges(nodes)
-        assert found.edge_ids is not None
-        ends = torch.stack([torch.from_numpy(found.sources), nodes.repeat_interleave(torch.from_numpy(found.counts))])
-        ends = ends[:, torch.from_numpy(found.edge_ids).argsort()]
-        first_of = dict(zip(types.node_types, types.node_offsets))
-        edge_index = {
-            kind: ends[:, first:end] - torch.tensor([[first_of[kind[0]]], [first_of[kind[2]]]])
-            for kind, (first, end) in zip(types.edge_types, itertools.pairwise(types.edge_offsets))
-        }
-        return of_nodes, dict(types.edges), edge_index
-
     def _features_on_cpu(self) -> torch.Tensor:
         """All rows, through a part of the device's memory."""
         import torch
@@ -404,8 +383,10 @@ def load(
         options = _options(edge_ids, weights, gpu_memory, replicate, halo_cache, fanouts, batch_size)
         return _core.GraphSource(os.fspath(source)), options
 
+    from strata._typed_parts import stored_types
+
     core = _core.Graph.load(process(), *together(arguments))
-    graph = Graph(core, types=together(lambda: _types_of(core, edge_ids)))
+    graph = Graph(core, types=together(lambda: stored_types(core, edge_ids is not False)))
     graph._again = functools.partial(
         load,
         source,
@@ -419,15 +400,6 @@ def load(
     )
     graph._only_samples_weights = weights
     return graph
-
-
-def _types_of(core: _core.Graph, edge_ids: bool | None) -> Types | None:
-    from strata._typed_parts import stored_types
-
-    types = stored_types(core)
-    if types is not None and edge_ids is False:
-        raise InputError("batches of a graph of several types name their edges", "Leave edge_ids out.")
-    return types
 
 
 def from_tensors(

@@ -16,7 +16,7 @@ from strata._arrays import host_array
 from strata._attributes import RESERVED, HeldRows, are_targets
 from strata.errors import InputError
 from strata._types import RESERVED as RESERVED_OF_TYPES
-from strata._typed_parts import TypedGraph
+from strata._typed_parts import TypedGraph, made_of
 from strata._types import EdgeType, OneType
 from strata.graph import Graph, from_tensors, from_types
 
@@ -100,7 +100,7 @@ def from_networkx(
 def typed_graph(graph: Any) -> TypedGraph | None:
     """The arguments of from_types() of a graph of several types in memory; None: it is none."""
     if isinstance(graph, Graph):
-        return graph._typed_arguments() if graph._types is not None and graph._again is None else None
+        return made_of(graph) if graph._types is not None and graph._again is None else None
     if _is_hetero(graph):
         return _types_of_pyg(graph)
     if len(getattr(graph, "canonical_etypes", ())) <= 1:

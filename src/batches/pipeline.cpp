@@ -43,17 +43,12 @@ SeedSchedule schedule_of(const PipelineParts& parts, const PipelineOptions& opti
        .nodes_of_rank = options.epoch.nodes_of_rank});
 }
 
-/// A node of several relations gets the fanout over each of them.
-bool requests_are_bounded(const PipelineParts& parts, const PipelineOptions& options) {
-  return parts.graph->manifest().types.edges.size() == 1 && bounds_requests(options.sampler);
-}
-
 /// Throws InputError if an exchange must go from GPU to GPU and cannot.
 Routes routes_of(const PipelineParts& parts, const PipelineOptions& options) {
   const RouteRequest request{.exchange = options.exchange,
                              .padded = options.pad,
                              .bounded = options.sampler_device != comm::TopologyOptions::Compute::cpu &&
-                                        requests_are_bounded(parts, options),
+                                        bounds_requests(options.sampler, parts.graph->manifest()),
                              .replicated = parts.graph->is_replicated()};
   check_routes(*parts.ranks.topology, request);
   return choose_routes(*parts.ranks.topology, request);
@@ -370,8 +365,8 @@ struct Pipeline::State {
                          .seed = options.seed,
                          .log = index == 0 && parts.ranks.world->rank() == 0};
     choice.options.max_seeds = schedule.max_seeds();
-    const bool directly =
-        routes.requests == Transport::nccl && requests_are_bounded(parts, options) && samples_on_gpu(choice);
+    const bool directly = routes.requests == Transport::nccl &&
+                          bounds_requests(options.sampler, parts.graph->manifest()) && samples_on_gpu(choice);
     // A host that looks at the ids of other machines' rows needs them in order.
     choice.options.sorted_inputs = is_distributed() && !(directly && rows_on_devices());
     return make_training_sampler(choice);

@@ -158,10 +158,6 @@ CommandResult run_convert(Arguments& args, const options::GivenOptions& given, S
                                      scratch_folder(args, folder_of(folder->place)));
   stop.check();
   check_has_features(input.stored.graph, args.input);
-  if (input.stored.graph.types.several())
-    throw InputError(fmt::format("{} has several types of nodes or edges, which npy: folders do not have",
-                                 args.input.spec),
-                     "Keep the parts; strata-partition repartition cuts them anew.");
   const graph::ListsView lists = input.lists();
   announce("writing " + folder->place.string());
   write_npy_folder(input.stored.graph, lists, folder->place, stop, [&stamp] { stamp.require_unchanged(); });

@@ -20,6 +20,7 @@
 #include "strata/util/files.hpp"
 #include "strata/util/label_sets.hpp"
 #include "strata/util/log.hpp"
+#include "strata/util/ranges.hpp"
 #include "strata/util/text.hpp"
 
 namespace strata::partition {
@@ -104,22 +105,25 @@ void write_edges(const graph::ListsView& lists, const fs::path& path, const Stop
   file.close();
 }
 
-void write_features(const graph::FeatureTable& features, const fs::path& path, ScratchStore* scratch,
-                    const StopFlag& stop) {
+/// Writes the first `cols` columns of some rows.
+void write_features(const graph::FeatureTable& features, Range rows, Count cols, const fs::path& path,
+                    ScratchStore* scratch, const StopFlag& stop) {
   const bool bf16 = features.dtype == DType::bf16;
-  NpyWriter file(path, bf16 ? DType::f32 : features.dtype, {features.rows, features.cols});
-  const Count values = features.rows * features.cols;
+  NpyWriter file(path, bf16 ? DType::f32 : features.dtype, {rows.count, cols});
   if (bf16) {
     const auto* const bits = reinterpret_cast<const std::uint16_t*>(features.data);
     write_numbers<float>(
-        file, values, [bits](Count i) { return bf16_to_f32(bits[i]); }, scratch, stop);
+        file, rows.count * cols,
+        [&](Count i) { return bf16_to_f32(bits[(rows.first + i / cols) * features.cols + i % cols]); },
+        scratch, stop);
   } else {
-    const std::size_t row_bytes = features.row_bytes();
-    const Count rows_per_piece = std::max<Count>(1, (Count{8} << 20) / static_cast<Count>(row_bytes));
-    for (Count row = 0; row < features.rows; row += rows_per_piece) {
+    const std::size_t row_bytes = features.row_bytes(), written = at(cols) * size_of(features.dtype);
+    const Count most = std::max<Count>(1, (Count{8} << 20) / static_cast<Count>(row_bytes));
+    const Count rows_per_piece = written == row_bytes ? most : 1;
+    for (Count row = rows.first; row < rows.end(); row += rows_per_piece) {
       stop.check();
-      const Count rows = std::min(rows_per_piece, features.rows - row);
-      file.write(features.data + at(row) * row_bytes, at(rows) * row_bytes);
+      const Count count = std::min(rows_per_piece, rows.end() - row);
+      file.write(features.data + at(row) * row_bytes, at(count) * written);
       if (scratch != nullptr) scratch->trim();
     }
   }
@@ -164,6 +168,131 @@ void write_split(const std::vector<NodeId>& nodes, const fs::path& path) {
   file.close();
 }
 
+void write_number_of_nodes(Count nodes, const fs::path& folder) {
+  NpyWriter file(folder / "num_nodes.npy", DType::i64, {1});
+  file.write(&nodes, sizeof nodes);
+  file.close();
+}
+
+void write_splits(const graph::Splits& splits, const fs::path& folder) {
+  write_split(splits.train, folder / "train.npy");
+  write_split(splits.valid, folder / "valid.npy");
+  write_split(splits.test, folder / "test.npy");
+}
+
+void write_arrays(const graph::Graph& graph, const graph::ListsView& lists, const fs::path& folder,
+                  const StopFlag& stop) {
+  if (graph.num_nodes() > std::numeric_limits<std::int32_t>::max())
+    write_edges<std::int64_t>(lists, folder / "edge_index.npy", stop);
+  else
+    write_edges<std::int32_t>(lists, folder / "edge_index.npy", stop);
+  if (!lists.weights.empty()) {
+    NpyWriter file(folder / "edge_weight.npy", DType::f32, {lists.num_edges()});
+    write_numbers<float>(
+        file, lists.num_edges(), [&](Count e) { return lists.weights[at(e)]; }, lists.scratch, stop);
+    file.close();
+  }
+  const Count cols = graph.features.cols;
+  if (cols > 0)
+    write_features(graph.features, {0, graph.features.rows}, cols, folder / "x.npy", lists.scratch, stop);
+  if (!graph.labels.empty()) write_labels(graph, folder / "y.npy", stop);
+  write_node_weights(graph, folder / "node_weight.npy");
+  if (cols == 0 && graph.labels.empty() && graph.node_weights.kinds == 0)
+    write_number_of_nodes(graph.num_nodes(), folder);
+  write_splits(graph.splits, folder);
+}
+
+/// The labels and splits of a type's nodes, as a graph of these nodes alone. Labels that are all missing are
+/// left out.
+graph::Graph labels_of_type(const graph::Graph& graph, Range nodes) {
+  graph::Graph type;
+  type.structure.num_nodes = nodes.count;
+  type.num_classes = graph.num_classes;
+  type.multi_label = graph.multi_label;
+  const auto local = [&](const std::vector<NodeId>& split, std::vector<NodeId>& out) {
+    for (const NodeId node : split)
+      if (node >= nodes.first && node < nodes.end()) out.push_back(node - nodes.first);
+  };
+  local(graph.splits.train, type.splits.train);
+  local(graph.splits.valid, type.splits.valid);
+  local(graph.splits.test, type.splits.test);
+  if (graph.labels.empty()) return type;
+  const Count words = graph.label_words();
+  const auto first = graph.labels.begin() + nodes.first * words;
+  type.labels.assign(first, first + nodes.count * words);
+  bool any = false;
+  for (Count v = 0; v < nodes.count && !any; ++v) {
+    const std::int32_t* const label = type.labels.data() + v * words;
+    any = graph.multi_label ? !is_unlabelled(label, graph.num_classes) : *label >= 0;
+  }
+  if (!any) type.labels.clear();
+  return type;
+}
+
+fs::path make_folder(const fs::path& parent, const std::string& name) {
+  if (name.empty() || name.find('/') != std::string::npos || name == "." || name == "..")
+    throw InputError(fmt::format("no folder can have the name '{}' of a type or relation", printable(name)),
+                     "Keep the input; convert writes a folder for each type and relation.");
+  fs::create_directories(parent / name);
+  return parent / name;
+}
+
+/// Writes the edges of a relation in the order of their ids; both ends count within their types.
+void write_relation(const graph::ListsView& lists, Range edges, NodeId first_source, Range destinations,
+                    const fs::path& folder, const StopFlag& stop) {
+  std::vector<NodeId> ends(at(2 * edges.count));
+  std::vector<float> weights(lists.weights.empty() ? 0 : at(edges.count));
+  const auto take = [&](NodeId v, Count e, NodeId source) {
+    const EdgeId edge = (lists.edge_ids.size == 0 ? e : lists.edge_ids[e]) - edges.first;
+    if (edge < 0 || edge >= edges.count) return;
+    ends[at(edge)] = source - first_source;
+    ends[at(edges.count + edge)] = v - destinations.first;
+    if (!weights.empty()) weights[at(edge)] = lists.weights[at(e)];
+  };
+  lists.indices.visit([&](const auto* sources) {
+    for (NodeId v = destinations.first; v < destinations.end(); ++v)
+      for (Count e = lists.indptr[at(v)]; e < lists.indptr[at(v) + 1]; ++e) take(v, e, sources[e]);
+  });
+  stop.check();
+  NpyWriter file(folder / "edge_index.npy", DType::i64, {2, edges.count});
+  file.write(ends.data(), ends.size() * sizeof(NodeId));
+  file.close();
+  if (weights.empty()) return;
+  NpyWriter weight_file(folder / "edge_weight.npy", DType::f32, {edges.count});
+  weight_file.write(weights.data(), weights.size() * sizeof(float));
+  weight_file.close();
+}
+
+Range range_of(const std::vector<Count>& offsets, std::size_t number, Count all) {
+  if (offsets.empty()) return {0, all};
+  return {offsets[number], offsets[number + 1] - offsets[number]};
+}
+
+void write_types(const graph::Graph& graph, const graph::ListsView& lists, const fs::path& folder,
+                 const StopFlag& stop) {
+  const graph::GraphTypes& types = graph.types;
+  const auto nodes_of = [&](std::size_t t) { return range_of(types.node_offsets, t, graph.num_nodes()); };
+  for (std::size_t t = 0; t < types.nodes.size(); ++t) {
+    const fs::path place = make_folder(folder / "nodes", types.nodes[t]);
+    const Count cols = types.feature_cols.empty() ? graph.features.cols : types.feature_cols[t];
+    if (cols > 0) write_features(graph.features, nodes_of(t), cols, place / "x.npy", lists.scratch, stop);
+    const graph::Graph type = labels_of_type(graph, nodes_of(t));
+    if (!type.labels.empty()) write_labels(type, place / "y.npy", stop);
+    write_number_of_nodes(nodes_of(t).count, place);
+    write_splits(type.splits, place);
+  }
+  const auto nodes_called = [&](const std::string& type) {
+    return nodes_of(static_cast<std::size_t>(std::ranges::find(types.nodes, type) - types.nodes.begin()));
+  };
+  for (std::size_t r = 0; r < types.edges.size(); ++r) {
+    const auto& [source, name, destination] = types.edges[r];
+    const fs::path place =
+        make_folder(folder / "edges", fmt::format("{}__{}__{}", source, name, destination));
+    write_relation(lists, range_of(types.edge_offsets, r, lists.num_edges()), nodes_called(source).first,
+                   nodes_called(destination), place, stop);
+  }
+}
+
 void check_disk(const fs::path& folder, const graph::Graph& graph, const graph::ListsView& lists) {
   const Count id_bytes = graph.num_nodes() > std::numeric_limits<std::int32_t>::max() ? 8 : 4;
   const Count wanted = lists.num_edges() * (2 * id_bytes + (lists.weights.empty() ? 0 : 4)) +
@@ -185,28 +314,10 @@ void write_npy_folder(const graph::Graph& graph, const graph::ListsView& lists, 
   StagingDirectory staging(output, kTarget, stop);
   check_disk(staging.path(), graph, lists);
   const fs::path& folder = staging.path();
-  if (graph.num_nodes() > std::numeric_limits<std::int32_t>::max())
-    write_edges<std::int64_t>(lists, folder / "edge_index.npy", stop);
+  if (graph.types.several())
+    write_types(graph, lists, folder, stop);
   else
-    write_edges<std::int32_t>(lists, folder / "edge_index.npy", stop);
-  if (!lists.weights.empty()) {
-    NpyWriter file(folder / "edge_weight.npy", DType::f32, {lists.num_edges()});
-    write_numbers<float>(
-        file, lists.num_edges(), [&](Count e) { return lists.weights[at(e)]; }, lists.scratch, stop);
-    file.close();
-  }
-  if (graph.features.cols > 0) write_features(graph.features, folder / "x.npy", lists.scratch, stop);
-  if (!graph.labels.empty()) write_labels(graph, folder / "y.npy", stop);
-  write_node_weights(graph, folder / "node_weight.npy");
-  if (graph.features.cols == 0 && graph.labels.empty() && graph.node_weights.kinds == 0) {
-    NpyWriter file(folder / "num_nodes.npy", DType::i64, {1});
-    const Count nodes = graph.num_nodes();
-    file.write(&nodes, sizeof nodes);
-    file.close();
-  }
-  write_split(graph.splits.train, folder / "train.npy");
-  write_split(graph.splits.valid, folder / "valid.npy");
-  write_split(graph.splits.test, folder / "test.npy");
+    write_arrays(graph, lists, folder, stop);
   if (!graph.node_names.empty()) write_file_atomically(folder / "names.txt", graph.node_names);
   if (before_publishing) before_publishing();
   staging.publish();

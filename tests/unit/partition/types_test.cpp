@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <tuple>
 
+#include "output/convert.hpp"
 #include "strata/graph/manifest_file.hpp"
 #include "strata/graph/read_graph.hpp"
 #include "strata/graph/relation_ranges.hpp"
@@ -80,6 +82,68 @@ TEST_F(TypedParts, HoldTheGraph) {
         EXPECT_EQ(problems(name), "none");
         expect_same(graph::read_graph(source(name)), random_typed_graph(options));
       }
+}
+
+/// Where the nodes of a type begin.
+NodeId first_of(const graph::Graph& graph, const std::string& type) {
+  const auto& names = graph.types.nodes;
+  return graph.types.node_offsets[at(std::ranges::find(names, type) - names.begin())];
+}
+
+/// [edges of a relation] (edge, source, destination, weight), each counted within its type; sorted.
+std::vector<std::tuple<EdgeId, NodeId, NodeId, float>> edges_of(const graph::Graph& graph,
+                                                                std::size_t relation) {
+  std::vector<std::tuple<EdgeId, NodeId, NodeId, float>> edges;
+  const graph::CscGraph& lists = graph.structure;
+  const EdgeId begin = graph.types.edge_offsets[relation], end = graph.types.edge_offsets[relation + 1];
+  const auto& [source, name, destination] = graph.types.edges[relation];
+  for (NodeId v = 0; v < lists.num_nodes; ++v)
+    for (Count e = lists.indptr[at(v)]; e < lists.indptr[at(v) + 1]; ++e)
+      if (lists.edge_ids[at(e)] >= begin && lists.edge_ids[at(e)] < end)
+        edges.emplace_back(lists.edge_ids[at(e)] - begin, lists.indices[at(e)] - first_of(graph, source),
+                           v - first_of(graph, destination),
+                           lists.weights.empty() ? 1.F : lists.weights[at(e)]);
+  std::ranges::sort(edges);
+  return edges;
+}
+
+TEST_F(TypedParts, BecomeFoldersOfArrays) {
+  const graph::Graph graph = random_typed_graph({.weights = true});
+  StopFlag stop;
+  write_npy_folder(graph, folder_ / "arrays", stop);
+  const graph::Graph read = graph::read_graph(graph::Source("npy:" + (folder_ / "arrays").string()));
+  EXPECT_THAT(read.types.nodes, testing::UnorderedElementsAreArray(graph.types.nodes));
+  ASSERT_THAT(read.types.edges, testing::UnorderedElementsAreArray(graph.types.edges));
+  for (std::size_t r = 0; r < read.types.edges.size(); ++r) {
+    const auto same = std::ranges::find(graph.types.edges, read.types.edges[r]) - graph.types.edges.begin();
+    EXPECT_EQ(edges_of(read, r), edges_of(graph, at(same))) << r;
+  }
+  const NodeId papers = first_of(read, "paper");
+  EXPECT_TRUE(std::equal(graph.labels.begin(), graph.labels.begin() + 120, read.labels.begin() + papers));
+  ASSERT_EQ(read.splits.train.size(), graph.splits.train.size());
+  for (std::size_t i = 0; i < read.splits.train.size(); ++i)
+    EXPECT_EQ(read.splits.train[i] - papers, graph.splits.train[i]);
+  const auto row = [](const graph::Graph& of, NodeId node) {
+    const auto values = values_of(of.features);
+    return std::vector<float>(values.begin() + node * of.features.cols,
+                              values.begin() + (node + 1) * of.features.cols);
+  };
+  for (const auto& [type, cols] : {std::pair("paper", 5), std::pair("author", 2), std::pair("venue", 0)}) {
+    const auto number = std::ranges::find(read.types.nodes, type) - read.types.nodes.begin();
+    EXPECT_EQ(read.types.feature_cols[at(number)], cols) << type;
+    EXPECT_EQ(row(read, first_of(read, type) + 3), row(graph, first_of(graph, type) + 3)) << type;
+  }
+  write_npy_folder(read, folder_ / "again", stop);
+  expect_same(graph::read_graph(graph::Source("npy:" + (folder_ / "again").string())), read);
+}
+
+TEST_F(TypedParts, RefuseNamesThatNoFolderHas) {
+  graph::Graph graph = random_typed_graph({});
+  graph.types.edges[1].name = "http://x/cites";
+  StopFlag stop;
+  expect_error<InputError>([&] { write_npy_folder(graph, folder_ / "arrays", stop); },
+                           {"paper__http://x/cites__paper", "no folder"});
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "arrays"));
 }
 
 TEST_F(TypedParts, AreTheSameFromListsOnDisk) {

@@ -215,6 +215,16 @@ class TypedLayers(unittest.TestCase):
             with torch.inference_mode():
                 self.assertTrue(torch.equal(call(layer), expected))
 
+    def test_training_takes_what_inference_made(self):
+        for make in (lambda: RGCNConv(12, 8, 5), lambda: RGATConv(12, 8, 5)):
+            layer, x = make().to(DEVICE), torch.randn(60, 12, device=DEVICE)
+            edge_index, types = torch.randint(60, (2, 500), device=DEVICE), torch.randint(5, (500,), device=DEVICE)
+            with torch.inference_mode():
+                expected = layer(x, edge_index, types)
+            out = layer(x, edge_index, types)
+            out.sum().backward()
+            self.assertTrue(torch.equal(out, expected))
+
     def test_autocast_gives_bfloat16(self):
         for layer, call in self.all_layers():
             expected = call(layer)

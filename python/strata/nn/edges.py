@@ -18,7 +18,7 @@ MOST_NODES = 2**31 - 1  # local ids are int32
 Made = TypeVar("Made")
 
 
-def _made_normally(make: Callable[[], Made]) -> Made:
+def made_normally(make: Callable[[], Made]) -> Made:
     """Makes a kept value so that it serves training, too, even if evaluation asks for it first."""
     if torch.compiler.is_compiling():
         return make()
@@ -88,7 +88,7 @@ class EdgeLists:
     def once(self, name: str, make: Callable[[], Made]) -> Made:
         """Returns what `make` gives, and keeps it by its name as long as the lists."""
         if name not in self._kept:
-            self._kept[name] = _made_normally(make)
+            self._kept[name] = made_normally(make)
         kept: Made = self._kept[name]
         return kept
 
@@ -113,7 +113,7 @@ class EdgeLists:
 
 def edge_index_of(indptr: Tensor, indices: Tensor) -> Tensor:
     """int64 [2, E] of lists, in their order."""
-    made: Tensor = _made_normally(lambda: ops.edge_index_of(indptr, indices))
+    made: Tensor = made_normally(lambda: ops.edge_index_of(indptr, indices))
     return made
 
 
@@ -157,6 +157,6 @@ def _once(key: Tensor, sizes: tuple[int, int], make: Callable[[], EdgeLists]) ->
     state = (key._version, sizes)
     made: tuple[Any, EdgeLists] | None = _made.get(key)  # type: ignore[no-untyped-call]
     if made is None or made[0] != state:
-        made = (state, _made_normally(make))
+        made = (state, made_normally(make))
         _made[key] = made
     return made[1]

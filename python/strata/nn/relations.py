@@ -15,7 +15,7 @@ from torch import Tensor
 
 from strata._arrays import on_device
 from strata.errors import InputError
-from strata.nn.edges import EdgeLists
+from strata.nn.edges import EdgeLists, made_normally
 
 EdgeType = tuple[str, str, str]
 ALIGNED = 8  # rows of a relation begin at a multiple of it, which grouped products of bfloat16 need
@@ -219,6 +219,6 @@ def relations_of(lists: EdgeLists, types: Tensor, num_relations: int, most: int 
     """Those of the same lists and types, which are made once."""
     made = _made.get(lists)
     if made is None or made[0] is not types or made[1] != num_relations:
-        made = (types, num_relations, RelationLists(lists, types, num_relations, most))
+        made = (types, num_relations, made_normally(lambda: RelationLists(lists, types, num_relations, most)))
         _made[lists] = made
     return made[2]

@@ -215,13 +215,15 @@ def _gat(layers: list[GATConv], merged: _Merged) -> Tensor:
     relations, first = merged.relations, layers[0]
     pairs = SourceLists(relations)
     weights = torch.stack([layer.lin.weight for layer in layers if layer.lin is not None])
-    x_src = sum_of_neighbors(merged.x, pairs.sources)
+    # An empty pair has any source: nothing reads its row or its score, and their gradients are 0.
+    sources = pairs.sources.indices[pairs.sources.indptr[:-1].clamp(max=pairs.sources.num_edges - 1)]
+    x_src = sum_of_neighbors(merged.x, pairs.sources) if needs_grad(merged.x) else merged.x.index_select(0, sources)
     rows = ops.grouped_product(x_src, weights.transpose(1, 2).to(x_src.dtype), pairs.ends)
     by_head = weights.view(len(layers), first.heads, first.out_channels, -1)
     attention = torch.stack([torch.cat([layer.att_src for layer in layers]), torch.cat([layer.att_dst for layer in layers])])
     columns = torch.einsum("rhci,erhc->erhi", by_head, attention).to(x_src.dtype)
     if columns[..., 0].numel() <= merged.x.shape[1]:
-        src_scores, dst_scores = _scores_of_nodes(columns, merged, pairs)
+        src_scores, dst_scores = _scores_of_nodes(columns, merged, pairs.ends, sources)
     else:
         x_dst = sum_of_neighbors(merged.x, _destinations(relations))
         src_scores = ops.grouped_product(x_src, columns[0].transpose(1, 2), pairs.ends).float()
@@ -234,16 +236,14 @@ def _gat(layers: list[GATConv], merged: _Merged) -> Tensor:
     return sum_of_neighbors(attended, relations.of_nodes)
 
 
-def _scores_of_nodes(columns: Tensor, merged: _Merged, pairs: SourceLists) -> tuple[Tensor, Tensor]:
+def _scores_of_nodes(columns: Tensor, merged: _Merged, ends: Tensor, sources: Tensor) -> tuple[Tensor, Tensor]:
     """Scores of the pairs and of the rows, picked from those of all nodes over all relations, which are one product.
 
-    columns [2, R, H, in]: for sources and for destinations.
+    columns [2, R, H, in]: for sources and for destinations; ends and sources: of the pairs.
     """
     relations, num_relations = merged.relations, columns.shape[1]
-    places = torch.arange(pairs.sources.num_dst, device=pairs.ends.device, dtype=torch.int32)
-    of_pairs = torch.searchsorted(pairs.ends, places, right=True)
-    # An empty pair has any source: nothing reads its score.
-    sources = pairs.sources.indices[pairs.sources.indptr[:-1].clamp(max=pairs.sources.num_edges - 1)]
+    places = torch.arange(len(sources), device=ends.device, dtype=torch.int32)
+    of_pairs = torch.searchsorted(ends, places, right=True)
     in_src = sources.long() * (2 * num_relations) + of_pairs
     in_dst = relations.destinations * (2 * num_relations) + num_relations + relations.relations
     scores = torch.nn.functional.linear(merged.x, columns.flatten(0, 2)).view(-1, columns.shape[2])

@@ -210,13 +210,15 @@ def _gat(layers: list[GATConv], merged: _Merged) -> Tensor:
     relations, first = merged.relations, layers[0]
     pairs = SourceLists(relations, most_relations(merged.edge_types, 0))
     weights = torch.stack([layer.lin.weight for layer in layers if layer.lin is not None])
-    x_src = sum_of_neighbors(merged.x, pairs.sources)
+    # An empty pair has any source: nothing reads its row or its score, and their gradients are 0.
+    sources = _only_neighbors(pairs.sources)
+    x_src = sum_of_neighbors(merged.x, pairs.sources) if needs_grad(merged.x) else merged.x.index_select(0, sources)
     rows = ops.grouped_product(x_src, weights.transpose(1, 2).to(x_src.dtype), pairs.ends)
     by_head = weights.view(len(layers), first.heads, first.out_channels, -1)
     attention = torch.stack([torch.cat([layer.att_src for layer in layers]), torch.cat([layer.att_dst for layer in layers])])
     columns = torch.einsum("rhci,erhc->erhi", by_head, attention).to(x_src.dtype)
     if columns[..., 0].numel() <= merged.x.shape[1]:
-        src_scores, dst_scores = _scores_of_nodes(columns, merged, pairs)
+        src_scores, dst_scores = _scores_of_nodes(columns, merged, pairs.ends, sources)
     else:
         x_dst = sum_of_neighbors(merged.x, relations.by_destination.lists_of_rows(relations.rows.num_src))
         src_scores = ops.grouped_product(x_src, columns[0].transpose(1, 2), pairs.ends).float()
@@ -241,23 +243,27 @@ def _gat(layers: list[GATConv], merged: _Merged) -> Tensor:
     return sum_of_neighbors(attended, relations.of_nodes)
 
 
-def _scores_of_nodes(columns: Tensor, merged: _Merged, pairs: SourceLists) -> tuple[Tensor, Tensor]:
+def _scores_of_nodes(columns: Tensor, merged: _Merged, ends: Tensor, sources: Tensor) -> tuple[Tensor, Tensor]:
     """Scores of the pairs and of the rows, picked from those of all nodes over all relations, which are one product.
 
-    columns [2, R, H, in]: for sources and for destinations.
+    columns [2, R, H, in]: for sources and for destinations; ends and sources: of the pairs.
     """
     relations, num_relations = merged.relations, columns.shape[1]
-    in_src = _numbers(pairs.sources, pairs.ends, 0, 2 * num_relations)
-    in_dst = _numbers(relations.by_destination.lists_of_rows(), relations.ends, num_relations, 2 * num_relations)
+    in_src = _numbers(sources, ends, 0, 2 * num_relations)
+    destinations = _only_neighbors(relations.by_destination.lists_of_rows())
+    in_dst = _numbers(destinations, relations.ends, num_relations, 2 * num_relations)
     scores = torch.nn.functional.linear(merged.x, columns.flatten(0, 2)).view(-1, columns.shape[2])
     picked = scores.index_select(0, torch.cat([in_src, in_dst])).float()
     src_scores, dst_scores = torch.split(picked, [len(in_src), len(in_dst)])
     return src_scores, dst_scores
 
 
-def _numbers(rows: EdgeLists, ends: Tensor, first: int, count: int) -> Tensor:
-    """node * count + first + relation of each row, which has its node as its only neighbor; empty ones have any node."""
-    places = torch.arange(rows.num_dst, device=ends.device, dtype=torch.int32)
-    of_rows = torch.searchsorted(ends, places, right=True).clamp(max=len(ends) - 1)
-    nodes = rows.indices[rows.indptr[:-1].clamp(max=max(0, len(rows.indices) - 1))]
-    return nodes.long() * count + first + of_rows
+def _only_neighbors(rows: EdgeLists) -> Tensor:
+    """The node of each row, which has it as its only neighbor; empty ones have any node."""
+    return rows.indices[rows.indptr[:-1].clamp(max=max(0, len(rows.indices) - 1))]
+
+
+def _numbers(nodes: Tensor, ends: Tensor, first: int, count: int) -> Tensor:
+    """node * count + first + relation of each row."""
+    places = torch.arange(len(nodes), device=ends.device, dtype=torch.int32)
+    return nodes.long() * count + first + torch.searchsorted(ends, places, right=True).clamp(max=len(ends) - 1)

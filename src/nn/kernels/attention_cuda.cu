@@ -62,10 +62,15 @@ __device__ inline float head_dot(const EdgeAttention& over, const T* a, const T*
   return sum_of_group<Lanes>(sum);
 }
 
+// Not inlined, because the registers of Philox would halve the number of threads where nothing is dropped.
+__noinline__ __device__ float kept_scale_of(const EdgeAttention& over, const Philox4& key, Count u,
+                                            Count head, float scale) {
+  return keeps_edge(over.dropout, key, u, static_cast<std::uint32_t>(head)) ? scale : 0.0f;
+}
 __device__ inline float kept_scale(const EdgeAttention& over, const Philox4& key, Count u, Count head,
                                    float scale) {
   if (!over.dropout.active()) return 1.0f;
-  return keeps_edge(over.dropout, key, u, static_cast<std::uint32_t>(head)) ? scale : 0.0f;
+  return kept_scale_of(over, key, u, head, scale);
 }
 
 // One group per head of a row; reads the rows once.
@@ -238,10 +243,20 @@ void launch_backward(const EdgeAttentionGrad& pass, cudaStream_t stream) {
   cuda::check_launch("attention_grad_src");
 }
 
+/// Calls launch<Width, Lanes>(). In bf16, rows are so short that a thread with two loads per row hides their
+/// latency better.
+template <typename T, typename Launch, typename... Elements>
+void with_widest_rows(Count cols, const Launch& launch, const Elements*... tables) {
+  if constexpr (sizeof(T) == 2) {
+    if (pack_fits(16, cols, tables...)) return with_lanes<16>(cols, launch);
+  }
+  with_widest_packs<T>(cols, launch, tables...);
+}
+
 template <typename T>
 void forward_as(const EdgeAttentionForward& pass, cudaStream_t stream) {
   const EdgeAttention& over = pass.over;
-  with_widest_packs<T>(
+  with_widest_rows<T>(
       over.head_cols, [&]<int Width, int Lanes>() { launch_forward<T, Width, Lanes>(pass, stream); },
       static_cast<const T*>(over.rows), static_cast<const T*>(pass.out));
 }
@@ -255,9 +270,9 @@ void backward_as(const EdgeAttentionGrad& pass, cudaStream_t stream) {
     else
       launch_backward<T, Width, Lanes, false>(pass, stream);
   };
-  with_widest_packs<T>(over.head_cols, launch, static_cast<const T*>(over.rows),
-                       static_cast<const T*>(pass.grad_out), static_cast<const T*>(pass.grad_rows),
-                       pass.src_weights, pass.dst_weights);
+  with_widest_rows<T>(over.head_cols, launch, static_cast<const T*>(over.rows),
+                      static_cast<const T*>(pass.grad_out), static_cast<const T*>(pass.grad_rows),
+                      pass.src_weights, pass.dst_weights);
 }
 
 class CudaAttention final : public AttentionKernels {

@@ -8,17 +8,20 @@ from typing import Any, Literal, TypedDict
 
 
 class TrainOptions(TypedDict, total=False):
+    target: str | None
     output: str | os.PathLike[str] | None
     overwrite: bool | None
     resume: str | os.PathLike[str] | bool | None
     init_from: str | os.PathLike[str] | None
     start_early: bool | None
-    model: Literal["sage", "gcn", "gat", "gin"] | None
+    model: Literal["sage", "gcn", "gat", "gin", "rgcn", "rsage", "rgat", "hgt"] | None
     aggregate: Literal["mean", "max"] | None
     hidden: int | None
     heads: int | Sequence[int] | None
     residual: bool | None
     fanouts: Sequence[int] | None
+    relation_fanouts: str | None
+    bases: int | None
     sampler: Literal["uniform", "weighted", "labor", "labor-dependent"] | None
     inductive: bool | None
     replace: bool | None
@@ -70,6 +73,7 @@ class TrainOptions(TypedDict, total=False):
 
 
 OPTIONS: dict[str, tuple[Any, str]] = {
+    "target": (None, "Type of the nodes to train on, score and predict, in a graph of several types (default: that of the training nodes)"),
     "output": (None, "Folder for the model, checkpoint, metrics, log and options of the run (default: runs/MODEL-DATE-NUMBER, with a link to it in runs/last)"),
     "overwrite": (False, "Replace the run that is in the output folder"),
     "resume": (False, "Continue the run in this folder (without a value: in output) with its options. Those given again must have the same values, except epochs and options that set where and how the run computes"),
@@ -78,9 +82,11 @@ OPTIONS: dict[str, tuple[Any, str]] = {
     "model": ('sage', "Type of the model's layers"),
     "aggregate": ('mean', "How sage combines the rows of the neighbors"),
     "hidden": (256, "Width of the hidden layers; for gat, of all heads together"),
-    "heads": (4, "Attention heads of gat: one number for all layers (4), or one per layer, input layer first (8,8,1). Hidden layers concatenate their heads, the last layer averages them"),
+    "heads": (4, "Attention heads of gat, rgat and hgt: one number for all layers (4), or one per layer, input layer first (8,8,1). Hidden layers concatenate their heads, the last layer averages them"),
     "residual": (False, "Add residual connections to gat: a linear map of a node's own row is added to each layer's output"),
     "fanouts": ([15, 10, 5], "Neighbors to sample per hop; one number per layer, FIRST HOP FIRST (from the seeds outwards, as PyG lists them; DGL lists them the other way round); -1: all neighbors"),
+    "relation_fanouts": (None, "Fanouts of some relations of a graph of several types, instead of fanouts: \"cites=15,10;writes=5,5\". A relation is named by its name or, if several have it, as paper__cites__paper; 0: no neighbors over it"),
+    "bases": (0, "Matrices of which rgcn combines the weights of all relations; 0: each relation has its own"),
     "sampler": ('uniform', "How neighbors are chosen: uniform; weighted (in proportion to edge weights, which the graph must have); labor (LABOR-0: the fanout on average, and nodes share their neighbors, so that batches have fewer input nodes); labor-dependent (LABOR with the same random numbers in all layers: even fewer input nodes)"),
     "inductive": (False, "Train on the subgraph of the training nodes: training sees no edge from or to another node. Evaluation and predictions use the whole graph"),
     "replace": (False, "Sample neighbors with replacement (uniform and weighted)"),

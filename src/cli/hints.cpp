@@ -49,6 +49,7 @@ constexpr auto kOptionHints = std::to_array<OptionHint>({
     {"mllog", kReport},
     {"wd", "Did you mean --weight-decay?"},
     {"bs", "Did you mean --batch-size?"},
+    {"num-bases", "Did you mean --bases?"},
     {"num-heads", "Did you mean --heads?"},
     {"dataset", kGraph},
     {"data", kGraph},

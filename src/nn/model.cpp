@@ -17,6 +17,11 @@ void check_options(const ModelOptions& options) {
         fmt::format("a model needs at least one feature, hidden unit and class, not {}, {} and {}",
                     options.in_cols, options.hidden, options.out_cols));
   }
+  if (options.types.several() && !takes_types(options.kind))
+    throw InputError(
+        fmt::format("{} takes graphs of one type of nodes and edges, but this one has {} and {}",
+                    enum_name(options.kind), options.types.nodes.size(), options.types.edges.size()),
+        "Give --model rgcn, rsage, rgat or hgt.");
   for (const double probability : {options.dropout, options.input_dropout, options.attention_dropout}) {
     if (!(probability >= 0.0 && probability < 1.0)) {
       throw InputError(fmt::format("dropout is a probability in [0, 1), not {}", probability));
@@ -62,6 +67,14 @@ std::shared_ptr<BlockModel> make_model(const ModelOptions& options) {
       return make_gat(options);
     case ModelKind::gin:
       return make_gin(options);
+    case ModelKind::rgcn:
+      return make_rgcn(options);
+    case ModelKind::rsage:
+      return make_rsage(options);
+    case ModelKind::rgat:
+      return make_rgat(options);
+    case ModelKind::hgt:
+      return make_hgt(options);
   }
   throw InputError(fmt::format("there is no model of kind {}", static_cast<int>(options.kind)),
                    fmt::format("Choose {}.", list_choices(enum_choices<ModelKind>())));

@@ -48,12 +48,10 @@ const NodeIndex* MachineGraph::halo_rows() const {
 const tensor::ChunkTensor& MachineGraph::features() const { return *state_->features; }
 FeatureArrival* MachineGraph::arrival() const { return state_->arrival.get(); }
 std::span<const std::int32_t> MachineGraph::labels() const { return state_->regions->labels.span(); }
-std::span<const NodeId> MachineGraph::train_nodes() const { return state_->regions->train.span(); }
-std::span<const std::int32_t> MachineGraph::train_clusters() const {
-  return state_->regions->train_clusters.span();
-}
-std::span<const NodeId> MachineGraph::valid_nodes() const { return state_->regions->valid.span(); }
-std::span<const NodeId> MachineGraph::test_nodes() const { return state_->regions->test.span(); }
+std::span<const NodeId> MachineGraph::train_nodes() const { return state_->splits->train; }
+std::span<const std::int32_t> MachineGraph::train_clusters() const { return state_->splits->train_clusters; }
+std::span<const NodeId> MachineGraph::valid_nodes() const { return state_->splits->valid; }
+std::span<const NodeId> MachineGraph::test_nodes() const { return state_->splits->test; }
 const std::vector<plan::PlanRow>& MachineGraph::plan() const { return state_->plan; }
 const std::vector<plan::HottestRows>& MachineGraph::hottest_rows() const { return state_->hottest_rows; }
 Count MachineGraph::presampled_batches() const { return state_->presampled_batches; }
@@ -66,7 +64,39 @@ void MachineGraph::close(const comm::Machine& machine) {
   machine.barrier();
   state_->halo.reset();
   state_->whole.reset();
+  state_->splits.reset();
   state_->regions.reset();
+}
+
+SplitNodes::SplitNodes(const GraphRegions& regions)
+    : train(regions.train.span()),
+      valid(regions.valid.span()),
+      test(regions.test.span()),
+      train_clusters(regions.train_clusters.span()) {}
+
+void SplitNodes::narrow(Range original_ids, const GraphRegions& regions) {
+  const auto id_of = [&](NodeId node) { return regions.original_ids.view()[node]; };
+  const auto first = std::ranges::lower_bound(train, original_ids.first, {}, id_of) - train.begin(),
+             last = std::ranges::lower_bound(train, original_ids.end(), {}, id_of) - train.begin();
+  train = train.subspan(at(first), at(last - first));
+  if (!train_clusters.empty()) train_clusters = train_clusters.subspan(at(first), at(last - first));
+  const auto keep = [&](std::span<const NodeId> all, std::vector<NodeId>& own) -> std::span<const NodeId> {
+    std::ranges::copy_if(all, std::back_inserter(own), [&](NodeId node) {
+      return id_of(node) >= original_ids.first && id_of(node) < original_ids.end();
+    });
+    return own;
+  };
+  valid = keep(valid, own_valid);
+  test = keep(test, own_test);
+}
+
+void GraphState::take_splits(const LoadOptions& options) {
+  splits.emplace(*regions);
+  if (!options.split_nodes) return;
+  splits->narrow(*options.split_nodes, *regions);
+  manifest.num_train = std::ssize(splits->train);
+  manifest.num_valid = std::ssize(splits->valid);
+  manifest.num_test = std::ssize(splits->test);
 }
 
 std::span<const NodeId> GraphState::part_offsets() const {

@@ -13,11 +13,23 @@
 
 namespace strata::store {
 
+/// The nodes of the splits, as MachineGraph has them: all that GraphRegions have, or those of a type.
+struct SplitNodes {
+  std::span<const NodeId> train, valid, test;
+  std::span<const std::int32_t> train_clusters;
+  std::vector<NodeId> own_valid, own_test;  ///< what `valid` and `test` view if they are narrowed
+
+  explicit SplitNodes(const GraphRegions& regions);
+  /// Leaves out nodes whose original ids are not in the range.
+  void narrow(Range original_ids, const GraphRegions& regions);
+};
+
 /// What a MachineGraph owns, as seen by the sources that fill it.
 struct GraphState {
   graph::Manifest manifest;
   std::vector<NodeId> machine_offsets;
   std::optional<GraphRegions> regions;  // empty after close()
+  std::optional<SplitNodes> splits;     ///< of the regions
   std::optional<tensor::ChunkTensor> features;
   GraphOnDevice on_device;
   GraphView host_view, host_lists;
@@ -31,6 +43,8 @@ struct GraphState {
   Count presampled_batches = 0;
   std::unique_ptr<FeatureArrival> arrival;  ///< writes to `features` until it ends; null: all is there
 
+  /// Sets `splits` when the regions are filled. The manifest counts this machine's nodes of them then.
+  void take_splits(const LoadOptions& options);
   std::span<const NodeId> part_offsets() const;  ///< of this machine's parts, [parts + 1]
 
   /// Makes the table of feature rows without filling it. Collective over the machine.

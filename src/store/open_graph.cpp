@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "strata/store/open_graph.hpp"
 
+#include <array>
 #include <utility>
 
 #include "load/graph_source.hpp"
 
 namespace strata::store {
 
-OpenGraph::OpenGraph(std::unique_ptr<GraphSource> source) : source_(std::move(source)) {}
+OpenGraph::OpenGraph(std::unique_ptr<GraphSource> source) : source_(std::move(source)) {
+  source_->state().take_splits(source_->options());
+}
 OpenGraph::OpenGraph(OpenGraph&&) noexcept = default;
 OpenGraph::~OpenGraph() = default;
 
@@ -16,9 +19,17 @@ const plan::RegionSizes& OpenGraph::sizes() const { return source_->state().regi
 const plan::FeatureShape& OpenGraph::features() const { return source_->features(); }
 GraphView OpenGraph::nodes() const { return source_->state().regions->view(); }
 GraphView OpenGraph::lists() const { return source_->state().regions->lists_view(); }
-std::span<const NodeId> OpenGraph::train_nodes() const { return source_->state().regions->train.span(); }
+std::span<const NodeId> OpenGraph::train_nodes() const { return source_->state().splits->train; }
 std::span<const std::int32_t> OpenGraph::train_clusters() const {
-  return source_->state().regions->train_clusters.span();
+  return source_->state().splits->train_clusters;
+}
+void OpenGraph::add_up_splits(const comm::Ranks& ranks) {
+  graph::Manifest& manifest = source_->state().manifest;
+  std::array<Count, 2> counts{};
+  if (ranks.machine->rank() == 0) counts = {manifest.num_valid, manifest.num_test};
+  ranks.world->all_reduce(counts);
+  manifest.num_valid = counts[0];
+  manifest.num_test = counts[1];
 }
 std::span<const NodeId> OpenGraph::machine_offsets() const { return source_->state().machine_offsets; }
 std::span<const NodeId> OpenGraph::part_offsets() const { return source_->state().part_offsets(); }

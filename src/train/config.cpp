@@ -22,6 +22,14 @@ void require(bool condition, const std::string& message, const std::string& reme
   if (!condition) throw InputError(message, remedy);
 }
 
+/// The fanouts of all relations.
+std::vector<int> all_fanouts(const TrainConfig& c) {
+  std::vector<int> all = c.fanouts;
+  for (const RelationFanouts& named : c.relation_fanouts)
+    all.insert(all.end(), named.fanouts.begin(), named.fanouts.end());
+  return all;
+}
+
 void check_fanouts(const std::vector<int>& fanouts, const char* option) {
   for (const int fanout : fanouts) {
     require(fanout >= -1, fmt::format("{}: {} is no fanout", option, fanout),
@@ -68,6 +76,16 @@ void check_choices(const TrainConfig& c) {
   check_choice(c.log_level, "--log-level");
 }
 
+void check_relation_fanouts(const TrainConfig& c) {
+  for (const RelationFanouts& named : c.relation_fanouts) {
+    check_fanouts(named.fanouts, "--relation-fanouts");
+    require(named.fanouts.size() == c.fanouts.size(),
+            fmt::format("--relation-fanouts: {} has {} entries, --fanouts {}", named.relation,
+                        named.fanouts.size(), c.fanouts.size()),
+            "Both need one fanout per layer; 0 takes no neighbors over a relation.");
+  }
+}
+
 void check_heads(const TrainConfig& c) {
   const std::size_t layers = c.fanouts.size();
   require(c.heads.size() == 1 || c.heads.size() == layers,
@@ -78,7 +96,7 @@ void check_heads(const TrainConfig& c) {
     const bool hidden = c.heads.size() == 1 || layer + 1 < layers;
     require(heads > 0 && heads <= kMaxWidth, fmt::format("--heads: {} is not in 1 to {}", heads, kMaxWidth),
             "Give a number such as 4, or one per layer such as 8,8,1.");
-    require(c.model != nn::ModelKind::gat || !hidden || c.hidden % heads == 0,
+    require(!nn::has_heads(c.model) || !hidden || c.hidden % heads == 0,
             fmt::format("--hidden: {} cannot be divided among {} heads", c.hidden, heads),
             "Give a multiple of --heads.");
   }
@@ -93,7 +111,7 @@ void check_exchange(const TrainConfig& c) {
   };
   refuse_if(c.sampling_method() == sampling::Method::labor, "--sampler labor",
             "how many neighbors LABOR takes of a node has no bound");
-  for (const int fanout : c.fanouts)
+  for (const int fanout : all_fanouts(c))
     refuse_if(fanout < 0, fmt::format("the fanout {} of --fanouts", fanout),
               "how many neighbors a node has is not known before it is asked for");
   refuse_if(c.sampler_device == comm::TopologyOptions::Compute::cpu, "--sampler-device cpu",
@@ -102,7 +120,7 @@ void check_exchange(const TrainConfig& c) {
 
 void check_cuda_graph(const TrainConfig& c) {
   if (c.cuda_graph != CudaGraphs::on) return;
-  for (const int fanout : c.fanouts)
+  for (const int fanout : all_fanouts(c))
     require(
         fanout >= 0, fmt::format("--cuda-graph on contradicts the fanout {} of --fanouts", fanout),
         "Recorded steps have one size, and the neighbors of a node have not: give fanouts of 0 or more, or "
@@ -119,11 +137,12 @@ void check_effects(const TrainConfig& c) {
     require(effective || !asked, fmt::format("--{} has no effect without {}", name, needs),
             fmt::format("Leave --{} out, or give {}.", name, needs));
   };
-  has_effect(c.graph.synthetic() == nullptr, "start-early", c.start_early,
-             "part files: the features of synthetic graphs are made, not read");
+  has_effect(c.graph.synthetic() == nullptr && !c.make_graph, "start-early", c.start_early,
+             "part files: the features of other graphs are made, not read");
   const TrainConfig defaults;
   const bool own = !c.own_model.empty(), gat = own || c.model == nn::ModelKind::gat;
-  has_effect(gat, "heads", c.heads != defaults.heads, "--model gat");
+  has_effect(own || nn::has_heads(c.model), "heads", c.heads != defaults.heads, "--model gat, rgat or hgt");
+  has_effect(own || c.model == nn::ModelKind::rgcn, "bases", c.bases != 0, "--model rgcn");
   has_effect(gat, "residual", c.residual, "--model gat");
   has_effect(gat, "attention-dropout", c.attention_dropout != 0, "--model gat");
 }
@@ -139,6 +158,7 @@ void validate(const TrainConfig& c) {
                       c.graph.text()));
   require(!c.fanouts.empty(), "--fanouts is empty", "Give one fanout per layer, first hop first: 15,10,5.");
   check_fanouts(c.fanouts, "--fanouts");
+  check_relation_fanouts(c);
   check_fanouts(c.eval_fanouts, "--eval-fanouts");
   require(c.eval_fanouts.empty() || c.eval_fanouts.size() == c.fanouts.size(),
           fmt::format("--eval-fanouts has {} entries, --fanouts {}", c.eval_fanouts.size(), c.fanouts.size()),
@@ -147,6 +167,8 @@ void validate(const TrainConfig& c) {
           "Either replace the run, or continue it.");
   require(!c.replace || c.sampling_method() != sampling::Method::labor,
           "--replace contradicts --sampler labor", "LABOR samples without replacement; leave --replace out.");
+  require(c.bases >= 0, fmt::format("--bases: {} is negative", c.bases),
+          "Give a number below that of the relations, or 0 for none.");
   require(c.hidden > 0, fmt::format("--hidden: {} is not positive", c.hidden), "Give a width such as 256.");
   require(c.hidden <= kMaxWidth, fmt::format("--hidden: {} is more than {}", c.hidden, kMaxWidth),
           "Give a width such as 256.");
@@ -216,7 +238,7 @@ batches::RouteRequest route_request(const TrainConfig& c) {
   return {.exchange = c.exchange,
           .padded = c.own_model.empty(),
           .bounded = c.sampler_device != comm::TopologyOptions::Compute::cpu &&
-                     batches::bounds_requests({.fanouts = c.fanouts, .method = c.sampling_method()})};
+                     batches::bounds_requests({.fanouts = all_fanouts(c), .method = c.sampling_method()})};
 }
 
 std::string model_name(const TrainConfig& c) {

@@ -40,12 +40,13 @@ void check(const InferenceRequest& request) {
                      "Name a file in a folder that is there and that this user may write.");
 }
 
-/// Original ids of the nodes of a split, ascending; the first rank's. Collective.
-std::vector<NodeId> nodes_of(NodeSplit split, const store::MachineGraph& graph, RunContext& context) {
+/// Ids of the nodes of a split within their type, ascending; the first rank's. Collective.
+std::vector<NodeId> nodes_of(NodeSplit split, const store::MachineGraph& graph, const TargetType& target,
+                             RunContext& context) {
   const store::GraphView& view = graph.host_view();
   std::vector<NodeId> mine;
   const auto add = [&](std::span<const NodeId> nodes) {
-    for (const NodeId v : nodes) mine.push_back(view.original_ids[v]);
+    for (const NodeId v : nodes) mine.push_back(view.original_ids[v] - target.original_ids.first);
   };
   if (split == NodeSplit::train && context.first_rank()) add(graph.train_nodes());
   if (split == NodeSplit::valid && context.machine.rank() == 0) add(graph.valid_nodes());
@@ -70,9 +71,10 @@ class Inference {
         task_(make_node_classes(config)),
         context_(config, world, stop, *task_),
         weights_(TrainedWeights::read(request.run, config, context_.communicator())),
-        graph_(load_graph(context_, GraphUse::inference)),
+        graph_(load_graph(context_, GraphUse::inference, name_of_target())),
+        target_(find_target(name_of_target(), graph_)),
         model_(make_model(context_, shape(), make)),
-        evaluators_(context_, graph_, task_->targets(graph_), *model_) {
+        evaluators_(context_, graph_, {.targets = task_->targets(graph_), .of = target_}, *model_) {
     context_.alive("loading the model");
     context_.communicator().together([&] { weights_.load_into(*model_); });
     if (writes() && selects()) nodes_ = chosen_nodes();
@@ -81,7 +83,8 @@ class Inference {
   InferenceResult execute() {
     Evaluation evaluation;
     LayerwiseEvaluator& exact = evaluators_.exact();
-    if (!exact.fits(*model_, writes() ? LayerwiseEvaluator::Nodes::all : LayerwiseEvaluator::Nodes::scored))
+    if (!exact.fits(*model_,
+                    writes() ? LayerwiseEvaluator::Nodes::predicted : LayerwiseEvaluator::Nodes::scored))
       throw OutOfMemory("the hidden rows of the nodes do not fit in memory",
                         "Use more machines, or ranks on machines with more memory.");
     if (!writes()) {
@@ -104,6 +107,10 @@ class Inference {
   bool writes() const { return !request_.logits.empty(); }
   bool selects() const { return !request_.nodes.empty() || request_.split != NodeSplit::all; }
 
+  std::string name_of_target() const {
+    return context_.config.target.empty() ? weights_.target() : context_.config.target;
+  }
+
   /// The shape of a model for the graph; without labels it has as many classes as the run had.
   ModelShape shape() const {
     const graph::Manifest& manifest = graph_.manifest();
@@ -118,16 +125,17 @@ class Inference {
       throw InputError(fmt::format("the model of {} distinguishes {} classes, but {} has {}", request_.run,
                                    trained.out_cols, context_.config.graph.text(), manifest.num_classes),
                        "Give a graph with the same classes as the one it was trained on.");
-    return {.in_cols = manifest.feature_cols, .out_cols = labelled ? manifest.num_classes : trained.out_cols};
+    return {.in_cols = manifest.feature_cols,
+            .out_cols = labelled ? manifest.num_classes : trained.out_cols,
+            .types = manifest.types};
   }
 
   /// The nodes chosen on the first rank; all ranks throw if the list cannot be used. Collective.
   std::vector<NodeId> chosen_nodes() {
-    if (request_.nodes.empty()) return nodes_of(request_.split, graph_, context_);
+    if (request_.nodes.empty()) return nodes_of(request_.split, graph_, target_, context_);
     std::vector<NodeId> ids;
     context_.communicator().together([&] {
-      if (context_.first_rank())
-        ids = read_node_ids("--nodes", request_.nodes, graph_.manifest().book.num_nodes());
+      if (context_.first_rank()) ids = read_node_ids("--nodes", request_.nodes, target_.original_ids.count);
     });
     return ids;
   }
@@ -137,6 +145,7 @@ class Inference {
   RunContext context_;
   TrainedWeights weights_;
   store::MachineGraph graph_;
+  TargetType target_;
   std::shared_ptr<nn::BlockModel> model_;
   Evaluators evaluators_;
   std::optional<std::vector<NodeId>> nodes_;  ///< nodes to write logits of, on the first rank; nothing: all
@@ -153,6 +162,9 @@ TrainConfig inference_config(const TrainConfig& run) {
   config.heads = run.heads;
   config.residual = run.residual;
   config.fanouts = run.fanouts;
+  config.relation_fanouts = run.relation_fanouts;
+  config.target = run.target;
+  config.bases = run.bases;
   config.sampler = run.sampler;
   config.replace = run.replace;
   config.feature_format = run.feature_format;

@@ -17,6 +17,7 @@
 #include "strata/util/error.hpp"
 #include "strata/util/text.hpp"
 #include "tuning/no_effect.hpp"
+#include "type_choices.hpp"
 
 namespace strata::train {
 namespace {
@@ -46,16 +47,23 @@ void check_usable(const RunContext& context, Count feature_cols, const TaskInput
 
 /// The model is made when the graph is there; one of a user may need anything.
 bool may_need_in_degrees(const TrainConfig& config) {
-  return !config.own_model.empty() ||
-         (config.model != nn::ModelKind::sage && config.model != nn::ModelKind::gat);
+  return !config.own_model.empty() || config.model == nn::ModelKind::gcn ||
+         config.model == nn::ModelKind::gin;
 }
+
+/// What is known of a graph before it is read.
+struct GraphFacts {
+  Count num_nodes = 0, feature_cols = 0;
+  graph::GraphTypes types = {};
+};
 
 /// GPUs need them for the plan of their memory, and several machines to know what to keep of each other's
 /// nodes.
-std::optional<batches::FirstBatches> first_batches(RunContext& context, GraphUse use) {
+std::optional<batches::FirstBatches> first_batches(RunContext& context, GraphUse use,
+                                                   const graph::GraphTypes& types) {
   const bool shares = context.topology.num_machines() > 1 && use == GraphUse::training;
   if (!context.device.is_cuda() && !shares) return {};
-  return batches::FirstBatches{.sampler = context.neighbor_choice(),
+  return batches::FirstBatches{.sampler = context.neighbor_choice(types),
                                .global_batch = context.global_batch,
                                .seed = context.config.seed,
                                .pool = &context.sample_pool,
@@ -64,44 +72,54 @@ std::optional<batches::FirstBatches> first_batches(RunContext& context, GraphUse
 
 /// --gpu-memory, or what is free now less what training takes at most. The store divides it among the ranks
 /// of a GPU.
-void set_gpu_budget(const RunContext& context, Count num_nodes, Count feature_cols,
-                    store::LoadOptions& options) {
+void set_gpu_budget(const RunContext& context, const GraphFacts& graph, store::LoadOptions& options) {
   const TrainConfig& config = context.config;
   options.gpu_budget_bytes = config.gpu_memory_bytes;
   if (config.gpu_memory_bytes > 0) return;
-  const plan::StepShape step{
-      .fanouts = config.fanouts, .hidden = config.hidden, .batches_in_flight = batches::Pipeline::kBuffers};
+  const plan::StepShape step{.fanouts = options.batch.fanouts,
+                             .hidden = config.hidden,
+                             .batches_in_flight = batches::Pipeline::kBuffers};
   const Count seeds = context.seeds_per_rank() * context.topology.num_machines();
-  const std::int64_t training =
-      comm::resources_of(context.machine).gpu_sharers() * plan::training_device_bytes(step, seeds, num_nodes);
+  const std::int64_t training = comm::resources_of(context.machine).gpu_sharers() *
+                                plan::training_device_bytes(step, seeds, graph.num_nodes);
   const auto free = static_cast<std::int64_t>(cuda::device_memory(context.device.index).free_bytes);
   options.gpu_budget_bytes = plan::graph_bytes_of_gpu(free, training);
-  options.bytes_per_input_row = plan::bytes_per_input_row(feature_cols, step.batches_in_flight);
+  options.bytes_per_input_row = plan::bytes_per_input_row(graph.feature_cols, step.batches_in_flight);
 }
 
 /// What load_graph() is asked for.
 struct Loading {
   RunContext& context;
   GraphUse use;
+  const std::string& target;
 };
 
-store::LoadOptions load_options(const Loading& loading, Count num_nodes, Count feature_cols) {
+/// The nodes of the target's type, if that is given and there are others.
+std::optional<Range> nodes_of_splits(const Loading& loading, const GraphFacts& graph) {
+  if (loading.target.empty()) return {};
+  const TargetType target = type_named(loading.target, graph.types, graph.num_nodes);
+  return graph.types.nodes.size() > 1 ? std::optional(target.original_ids) : std::nullopt;
+}
+
+store::LoadOptions load_options(const Loading& loading, const GraphFacts& graph) {
   RunContext& context = loading.context;
   const TrainConfig& config = context.config;
   store::LoadOptions options{
+      .edge_ids = graph.types.several(),
       .edge_weights = config.sampling_method() == sampling::Method::weighted,
       .train_edges_only = config.inductive && loading.use == GraphUse::training,
       .in_degrees = may_need_in_degrees(config),
       .degrees_of_loops = !config.own_model.empty() || config.model != nn::ModelKind::gcn,
       .feature_format = config.feature_format,
       .placement = plan::parse_placement(config.placement),
-      .batch = {.seeds = context.seeds_per_rank(), .fanouts = config.fanouts},
+      .batch = {.seeds = context.seeds_per_rank(), .fanouts = most_neighbors(config, graph.types)},
       .host_path = config.host_gather,
       .replication = config.replicate_graph,
       .halo_bytes = config.halo_cache_bytes,
       .halo_rows_in_bf16 = config.row_exchange_precision == RowPrecision::bf16,
-      .late_features = config.start_early && loading.use == GraphUse::training};
-  if (context.device.is_cuda()) set_gpu_budget(context, num_nodes, feature_cols, options);
+      .late_features = config.start_early && loading.use == GraphUse::training,
+      .split_nodes = nodes_of_splits(loading, graph)};
+  if (context.device.is_cuda()) set_gpu_budget(context, graph, options);
   return options;
 }
 
@@ -136,8 +154,55 @@ store::MachineGraph generate(const Loading& loading, const graph::SyntheticSpec&
                 .num_train = spec.train,
                 .num_valid = spec.valid},
                loading.use);
-  return batches::generate_graph(spec, {}, context.machine, load_options(loading, spec.nodes, spec.features),
-                                 context.sample_pool, first_batches(context, loading.use));
+  const GraphFacts facts{.num_nodes = spec.nodes, .feature_cols = spec.features};
+  check_types(context.config, facts.types);
+  return batches::generate_graph(spec, {}, context.machine, load_options(loading, facts), context.sample_pool,
+                                 first_batches(context, loading.use, facts.types));
+}
+
+void check_in_memory(const Loading& loading, const graph::Graph& graph) {
+  const RunContext& context = loading.context;
+  check_types(context.config, graph.types);
+  check_usable(context, graph.features.cols,
+               {.graph = context.config.graph.text(),
+                .num_classes = graph.num_classes,
+                .num_train = std::ssize(graph.splits.train),
+                .num_valid = std::ssize(graph.splits.valid),
+                .multi_label = graph.multi_label},
+               loading.use);
+}
+
+/// The first rank's facts. Collective.
+GraphFacts share_facts(const graph::Graph* graph, const comm::Communicator& communicator) {
+  GraphFacts facts;
+  std::string types;
+  if (graph != nullptr) {
+    facts = {.num_nodes = graph->num_nodes(), .feature_cols = graph->features.cols};
+    types = graph::format_types(graph->types);
+  }
+  communicator.broadcast(&facts.num_nodes, sizeof(facts.num_nodes), 0);
+  communicator.broadcast(&facts.feature_cols, sizeof(facts.feature_cols), 0);
+  communicator.broadcast(types, 0);
+  facts.types = graph::parse_types(types);
+  return facts;
+}
+
+/// Takes the graph that a program has in memory.
+store::MachineGraph take(const Loading& loading) {
+  RunContext& context = loading.context;
+  if (context.topology.num_machines() > 1)
+    throw InputError(fmt::format("{} lives on one machine, but this run has {}", context.config.graph.text(),
+                                 context.topology.num_machines()),
+                     "Write parts of it once, and give their directory.");
+  std::unique_ptr<graph::Graph> graph;
+  context.communicator().together([&] {
+    if (!context.first_rank()) return;
+    graph = context.config.make_graph();
+    check_in_memory(loading, *graph);
+  });
+  const GraphFacts facts = share_facts(graph.get(), context.communicator());
+  return batches::take_graph(std::move(graph), context.machine, load_options(loading, facts),
+                             first_batches(context, loading.use, facts.types));
 }
 
 store::MachineGraph load_any(const Loading& loading) {
@@ -145,11 +210,13 @@ store::MachineGraph load_any(const Loading& loading) {
   // How long it takes depends on the graph and the disk; a lost host is noticed all the same.
   context.watchdog.take_time("loading the graph");
   const TrainConfig& config = context.config;
+  if (config.make_graph) return take(loading);
   if (const graph::SyntheticSpec* spec = config.graph.synthetic()) return generate(loading, *spec);
   const graph::PartsOrigin parts = config.graph.parts().value();
   graph::Manifest manifest;
   context.communicator().together([&] {
     manifest = graph::read_manifest(parts);
+    check_types(config, manifest.types);
     check_usable(context, manifest.feature_cols,
                  {.graph = config.graph.text(),
                   .num_classes = manifest.num_classes,
@@ -160,27 +227,34 @@ store::MachineGraph load_any(const Loading& loading) {
   });
   if (context.first_rank() && context.topology.num_machines() > 1)
     for (const std::string& line : options_without_effect(config, manifest)) spdlog::warn("{}", line);
-  return batches::load_parts(parts, context.ranks(),
-                             load_options(loading, manifest.book.num_nodes(), manifest.feature_cols),
-                             first_batches(context, loading.use));
+  const GraphFacts facts{
+      .num_nodes = manifest.book.num_nodes(), .feature_cols = manifest.feature_cols, .types = manifest.types};
+  return batches::load_parts(parts, context.ranks(), load_options(loading, facts),
+                             first_batches(context, loading.use, facts.types));
 }
 
 }  // namespace
 
-store::MachineGraph load_graph(RunContext& context, GraphUse use) {
-  store::MachineGraph graph = load_any({context, use});
+store::MachineGraph load_graph(RunContext& context, GraphUse use, const std::string& target) {
+  store::MachineGraph graph = load_any({context, use, target});
+  if (use == GraphUse::training && graph.train_nodes().empty())
+    throw InputError(fmt::format("{}: no node of the type \"{}\" is in the training split",
+                                 context.config.graph.text(), target),
+                     "Give --target with the type that has labels, or leave it out.");
   if (context.config.inductive && use == GraphUse::training) tell_train_edges(context, graph);
   return graph;
 }
 
 std::string graph_digest(const TrainConfig& config) {
+  if (config.make_graph) return config.graph.text();
   if (const graph::SyntheticSpec* spec = config.graph.synthetic()) return graph::digest_of(*spec);
   return graph::read_graph_digest(config.graph.parts().value());
 }
 
 std::string build_program(const TrainConfig& config) {
-  return config.graph.synthetic() != nullptr ? std::string()
-                                             : graph::read_build_program(config.graph.parts().value());
+  return config.graph.synthetic() != nullptr || config.make_graph
+             ? std::string()
+             : graph::read_build_program(config.graph.parts().value());
 }
 
 }  // namespace strata::train

@@ -8,6 +8,7 @@
 #include "strata/util/log.hpp"
 #include "tuning/device_mix.hpp"
 #include "tuning/no_effect.hpp"
+#include "type_choices.hpp"
 
 namespace strata::train {
 namespace {
@@ -56,11 +57,13 @@ Count RunContext::seeds_per_rank() const {
   return config.global_batch_size > 0 ? config.global_batch_size / world.size() + 1 : config.batch_size;
 }
 
-sampling::SamplerOptions RunContext::neighbor_choice() const {
-  return {.fanouts = config.fanouts,
-          .method = config.sampling_method(),
-          .replace = config.replace,
-          .layer_dependent = config.is_layer_dependent()};
+sampling::SamplerOptions RunContext::neighbor_choice(const graph::GraphTypes& types) const {
+  sampling::SamplerOptions options{.fanouts = {},
+                                   .method = config.sampling_method(),
+                                   .replace = config.replace,
+                                   .layer_dependent = config.is_layer_dependent()};
+  choose_fanouts(config, types, options);
+  return options;
 }
 
 }  // namespace strata::train

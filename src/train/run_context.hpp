@@ -23,8 +23,9 @@ struct RunContext {
   void alive(const char* what) { watchdog.alive(what); }  ///< reports progress to the watchdog
   const comm::Communicator& communicator() const { return world.communicator(); }  ///< of all ranks
   comm::Ranks ranks() const { return {&communicator(), &topology, &machine}; }
-  Count seeds_per_rank() const;                      ///< per step
-  sampling::SamplerOptions neighbor_choice() const;  ///< how neighbors are chosen; nothing else is set
+  Count seeds_per_rank() const;  ///< per step
+  /// How neighbors are chosen in a graph of these types; nothing else is set.
+  sampling::SamplerOptions neighbor_choice(const graph::GraphTypes& types) const;
 
   const TrainConfig& config;
   const comm::World& world;

@@ -32,7 +32,7 @@ batches::PipelineOptions pipeline_options(const Session& session) {
     throw InputError(fmt::format("--exchange nccl is not possible: {} does not tolerate padded batches",
                                  model_name(config)),
                      "Give --exchange auto, or a model with the trait tolerates_padding.");
-  return {.sampler = block_options(model, session.context, session.table),
+  return {.sampler = block_options(model, session.context, session.graph.manifest().types, session.table),
           .sampler_device = config.sampler_device,
           .global_batch = session.context.global_batch,
           .seed = config.seed,
@@ -66,7 +66,7 @@ std::unique_ptr<comm::AllReducer> make_reducer(const RunContext& context, batche
 }
 
 store::MachineGraph load(RunContext& context) {
-  store::MachineGraph graph = load_graph(context);
+  store::MachineGraph graph = load_graph(context, GraphUse::training, context.config.target);
   context.alive("preparing to train");
   return graph;
 }
@@ -76,6 +76,7 @@ store::MachineGraph load(RunContext& context) {
 Session::Session(RunContext& c, const ModelFactory& make_model)
     : context(c),
       graph(load(c)),
+      target(find_target(c.config.target, graph)),
       targets(c.task.targets(graph)),
       learner(c, graph, make_model),
       table(c.config.start_early ? at::Tensor() : table_in_place(*learner.model, graph, c)),
@@ -83,7 +84,7 @@ Session::Session(RunContext& c, const ModelFactory& make_model)
                                    : std::make_unique<batches::Trace>(kSpansOfTrace / at(c.world.size()))),
       pipeline(pipeline_parts(c, graph), pipeline_options(*this)),
       graphs(replays(c.config.cuda_graph, pipeline.pads())),
-      evaluators(c, graph, targets, *learner.model),
+      evaluators(c, graph, {.targets = targets, .of = target}, *learner.model),
       missing(count_missing(targets, graph, c.ranks())),
       reducer(make_reducer(c, pipeline)) {}
 

@@ -13,6 +13,7 @@
 #include "strata/nn/model.hpp"
 #include "strata/store/machine_graph.hpp"
 #include "task/missing_targets.hpp"
+#include "type_choices.hpp"
 
 namespace strata::train {
 
@@ -30,6 +31,7 @@ struct Session {
 
   RunContext& context;
   store::MachineGraph graph;
+  TargetType target;
   batches::SeedTargets targets;
   Learner learner;
   at::Tensor table;  ///< input rows that the model reads in place; undefined: they are gathered

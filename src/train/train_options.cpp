@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "strata/train/config.hpp"
@@ -46,6 +48,32 @@ struct ScheduleChoice {
   }
 };
 
+/// cites=15,10;writes=5,5; a string in a file.
+struct FanoutsByRelation {
+  using Value = std::vector<RelationFanouts>;
+  static std::string hint() { return "NAME=INT,...[;...]"; }
+  static std::string shown(const Value& value) {
+    std::vector<std::string> shown;
+    for (const RelationFanouts& named : value)
+      shown.push_back(fmt::format("{}={}", named.relation, options::Integers::shown(named.fanouts)));
+    return fmt::format("{}", fmt::join(shown, ";"));
+  }
+  static Value from_text(std::string_view what, std::string_view text) {
+    Value value;
+    while (!text.empty()) {
+      const std::string_view one = text.substr(0, text.find(';'));
+      text.remove_prefix(std::min(text.size(), one.size() + 1));
+      const std::size_t equals = one.rfind('=');
+      if (equals == std::string_view::npos || equals == 0)
+        throw InputError(fmt::format("{}: \"{}\" does not name a relation and its fanouts", what, one),
+                         "Give NAME=15,10 for each of them, separated by semicolons and in quotes.");
+      value.push_back({.relation = std::string(one.substr(0, equals)),
+                       .fanouts = options::Integers::from_text(what, one.substr(equals + 1))});
+    }
+    return value;
+  }
+};
+
 void add_data_options(OptionTable& table, TrainSettings& settings) {
   TrainConfig& c = settings.config;
   table.group("Data and output", "data");
@@ -56,6 +84,11 @@ void add_data_options(OptionTable& table, TrainSettings& settings) {
           "one machine), or planted:parts=N,within=0.9,KEY=VALUE,... (communities, generated on any number "
           "of machines)")
       .common();
+  table
+      .add("target", c.target,
+           "Type of the nodes to train on, score and predict, in a graph of several types (default: that of "
+           "the training nodes)")
+      .fixed();
   table
       .add("output", c.output,
            "Folder for the model, checkpoint, metrics, log and options of the run (default: "
@@ -92,7 +125,7 @@ void add_model_options(OptionTable& table, TrainConfig& c) {
   table
       .add_as<options::IntegerOrIntegers>(
           "heads", c.heads,
-          "Attention heads of gat: one number for all layers (4), or one per layer, input layer first "
+          "Attention heads of gat, rgat and hgt: one number for all layers (4), or one per layer, input layer first "
           "(8,8,1). Hidden layers concatenate their heads, the last layer averages them")
       .fixed();
   table
@@ -105,6 +138,17 @@ void add_model_options(OptionTable& table, TrainConfig& c) {
            "Neighbors to sample per hop; one number per layer, FIRST HOP FIRST (from the seeds outwards, as "
            "PyG lists them; DGL lists them the other way round); -1: all neighbors")
       .common()
+      .fixed();
+  table
+      .add_as<FanoutsByRelation>(
+          "relation-fanouts", c.relation_fanouts,
+          "Fanouts of some relations of a graph of several types, instead of --fanouts: "
+          "\"cites=15,10;writes=5,5\". A relation is named by its name or, if several have it, as "
+          "paper__cites__paper; 0: no neighbors over it")
+      .fixed();
+  table
+      .add("bases", c.bases,
+           "Matrices of which rgcn combines the weights of all relations; 0: each relation has its own")
       .fixed();
   table
       .add("sampler", c.sampler,

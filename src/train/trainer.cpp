@@ -104,8 +104,9 @@ class Run {
       print(banner(session_.facts()));
       const std::string unlabelled = describe(session_.missing, session_.graph.manifest());
       if (!unlabelled.empty()) spdlog::warn("{}", unlabelled);
-      const std::string note = fanouts_note(config_.fanouts);
-      if (!note.empty()) spdlog::warn("{}", note);
+      for (const std::string& note :
+           {fanouts_note(config_.fanouts), missing_features(session_.graph.manifest().types)})
+        if (!note.empty()) spdlog::warn("{}", note);
     }
     if (context_.first_rank() && config_.resume && finished() && !progress_.evaluation_due)
       spdlog::warn("{}", nothing_left(config_, progress_.epoch));
@@ -476,7 +477,7 @@ class Run {
     const graph::Manifest& manifest = session_.graph.manifest();
     file.metadata = model_facts(
         config_, {.in_cols = manifest.feature_cols, .out_cols = context_.task.output_cols(manifest)},
-        progress_.best_epoch);
+        manifest.types.nodes.size() > 1 ? session_.target.name : "", progress_.best_epoch);
     context_.watchdog.take_time("writing the model");
     nn::write_tensors(path("model.safetensors"), file);
     context_.alive("after the model");

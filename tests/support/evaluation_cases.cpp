@@ -137,7 +137,7 @@ at::Tensor apply(const ModelCase& kind, const LayerOf& of, const at::Tensor& x, 
       return gin(of, x, dense);
     case nn::ModelKind::gat:
       return gat(of, x, dense);
-    case nn::ModelKind::sage:
+    default:  // sage
       break;
   }
   if (kind.aggregate == nn::Aggregate::max) return sage(of, x, largest_of_neighbors(x, dense));

@@ -6,7 +6,22 @@
 
 namespace strata::nn {
 
-enum class ModelKind : std::uint8_t { sage, gcn, gat, gin };
+enum class ModelKind : std::uint8_t {
+  sage,
+  gcn,
+  gat,
+  gin,
+  rgcn,   ///< this and those below take graphs of several types
+  rsage,  ///< a sage for each relation, summed
+  rgat,   ///< a gat for each relation, summed
+  hgt,    ///< heterogeneous graph transformer
+};
+/// Whether a model's layers take graphs of several types of nodes and edges.
+constexpr bool takes_types(ModelKind kind) { return kind >= ModelKind::rgcn; }
+/// Whether a model's layers have attention heads.
+constexpr bool has_heads(ModelKind kind) {
+  return kind == ModelKind::gat || kind == ModelKind::rgat || kind == ModelKind::hgt;
+}
 enum class Aggregate : std::uint8_t { mean, max };  ///< of the neighbors' rows, by sage
 
 }  // namespace strata::nn
@@ -18,7 +33,11 @@ inline constexpr auto enum_names<nn::ModelKind> =
     std::to_array<EnumName<nn::ModelKind>>({{nn::ModelKind::sage, "sage"},
                                             {nn::ModelKind::gcn, "gcn"},
                                             {nn::ModelKind::gat, "gat"},
-                                            {nn::ModelKind::gin, "gin"}});
+                                            {nn::ModelKind::gin, "gin"},
+                                            {nn::ModelKind::rgcn, "rgcn"},
+                                            {nn::ModelKind::rsage, "rsage"},
+                                            {nn::ModelKind::rgat, "rgat"},
+                                            {nn::ModelKind::hgt, "hgt"}});
 
 template <>
 inline constexpr auto enum_names<nn::Aggregate> =

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "strata/graph/graph.hpp"
 #include "strata/nn/kinds.hpp"
 #include "strata/sampling/block.hpp"
 #include "strata/util/random.hpp"
@@ -57,6 +58,11 @@ struct ModelTraits {
   /// The gradient of the input layer's parameters passes through its block's transpose, as it does where
   /// every src node's row is mapped first.
   bool needs_input_transpose = false;
+  /// Layers read Block::edge_ids and, of dst nodes, Block::src_original_ids, which say of what type an edge or
+  /// a node is (ModelOptions::types).
+  bool needs_types = false;
+  /// The gradient of a layer's input passes through its block's transpose.
+  bool needs_transpose = true;
   /// A batch may be padded: it may have more nodes than were sampled, without edges, whose finite rows count
   /// for nothing. Shapes are then the same for every batch, and a step is recorded as a CUDA graph. Not for
   /// layers that take statistics over rows (batch norm), nor for layers that wait for the device.
@@ -123,7 +129,7 @@ struct ModelOptions {
   Aggregate aggregate = Aggregate::mean;  ///< how sage combines neighbors' rows
   std::int64_t in_cols = 0, hidden = 256, out_cols = 0;
   int num_layers = 2;
-  /// Attention heads of gat: one number for all layers, or one per layer. They are concatenated in hidden
+  /// Attention heads of gat, rgat and hgt: one number for all layers, or one per layer. They are concatenated in hidden
   /// layers, averaged in the last.
   std::vector<int> heads = {4};
   bool residual = false;           ///< of gat: a linear map of a node's own row is added to each layer
@@ -133,7 +139,10 @@ struct ModelOptions {
   /// Training passes keep activations and compute matrix products in bf16. Weights, their gradients, sums
   /// over neighbors, logits and all of evaluation stay f32.
   bool bf16 = false;
-  std::uint64_t seed = 0;  ///< of the initial weights, which are the same on every rank and device
+  std::uint64_t seed = 0;        ///< of the initial weights, which are the same on every rank and device
+  graph::GraphTypes types = {};  ///< of the graph, for models that take several types
+  int num_bases =
+      0;  ///< of rgcn: matrices that relations combine to weights; 0: each has a matrix of its own
 
   int heads_of(int layer) const { return heads.size() == 1 ? heads.front() : heads[at(layer)]; }
   /// `hidden` columns after each layer but the last, which has out_cols.

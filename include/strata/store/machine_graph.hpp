@@ -23,6 +23,7 @@
 #include "strata/store/halo.hpp"
 #include "strata/tensor/chunk_tensor.hpp"
 #include "strata/tensor/placement.hpp"
+#include "strata/util/ranges.hpp"
 #include "strata/util/threads.hpp"
 #include "strata/util/types.hpp"
 
@@ -58,6 +59,8 @@ struct LoadOptions {
   /// OpenGraph::place() returns when the hottest feature rows are in place; MachineGraph::arrival() reads the
   /// others.
   bool late_features = false;
+  /// Original ids of the nodes that splits are narrowed to, such as those of one type; none: all.
+  std::optional<Range> split_nodes = {};
 };
 
 /// Feature rows that are read from the part files while batches are already made. An owner of the threads

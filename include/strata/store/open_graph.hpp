@@ -60,6 +60,9 @@ class OpenGraph {
   GraphView lists() const;                     ///< of all nodes whose lists are here
   std::span<const NodeId> train_nodes() const;
   std::span<const std::int32_t> train_clusters() const;  ///< as MachineGraph has them
+  /// Makes the manifest count the validation and test nodes of all machines, where splits were narrowed.
+  /// Collective over all ranks.
+  void add_up_splits(const comm::Ranks& ranks);
   std::span<const NodeId> machine_offsets() const;
   std::span<const NodeId> part_offsets() const;  ///< of the machine's parts, [parts + 1]
   const std::vector<Count>& list_parts() const;  ///< nodes of each part whose lists are here

@@ -3,12 +3,14 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "strata/batches/routes.hpp"
 #include "strata/comm/machine.hpp"
+#include "strata/graph/graph.hpp"
 #include "strata/graph/source.hpp"
 #include "strata/nn/kinds.hpp"
 #include "strata/sampling/sampler.hpp"
@@ -104,9 +106,20 @@ struct Provenance {
   std::map<std::string, std::string> given_by;
 };
 
+/// The fanouts of one relation, from the seeds outwards.
+struct RelationFanouts {
+  std::string relation;  ///< "cites", or "paper__cites__paper"
+  std::vector<int> fanouts;
+};
+
 /// All that a user can ask of a training run. The command line fills it, or a caller of the library.
 struct TrainConfig {
   graph::Source graph;  ///< partition directory, "synthetic:..." or "planted:..."
+  /// Makes the graph, on the first rank alone, in a run on one machine that has it in memory; `graph` is then
+  /// "memory:WORDS". Empty: `graph` names it.
+  std::function<std::unique_ptr<graph::Graph>()> make_graph;
+  /// The type of the nodes that are trained on, scored and predicted; empty: that of the training nodes.
+  std::string target;
   /// Folder for model, checkpoint, metrics, log and options; empty: runs/MODEL-DATE-NUMBER, with the link
   /// runs/last to it.
   std::string output;
@@ -119,10 +132,12 @@ struct TrainConfig {
   std::string own_model;
   nn::Aggregate aggregate = nn::Aggregate::mean;  ///< how sage combines neighbors' rows
   std::int64_t hidden = 256;
-  std::vector<int> heads = {4};  ///< of gat: of all layers, or one number per layer
+  std::vector<int> heads = {4};  ///< of gat, rgat and hgt: of all layers, or one number per layer
   bool residual = false;         ///< of gat: residual connections
+  int bases = 0;                 ///< of rgcn; see nn::ModelOptions::num_bases
   /// Fanouts from the seeds outwards; -1: all neighbors. The model has one layer per fanout.
   std::vector<int> fanouts = {15, 10, 5};
+  std::vector<RelationFanouts> relation_fanouts;  ///< of these relations instead of `fanouts`
   SamplerKind sampler = SamplerKind::uniform;
   /// Training sees only the edges among training nodes; evaluation and predictions see all.
   bool inductive = false;

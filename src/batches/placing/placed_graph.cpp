@@ -161,6 +161,7 @@ store::MachineGraph load_parts(const graph::PartsOrigin& origin, const comm::Ran
   world.together([&] { refuse_if_too_large({"its parts", least}, before, ranks, parts.manifest()); });
   const plan::HaloBudget budget = halo_budget(parts, ranks, options, before.free - least, gpus.each);
   store::OpenGraph graph = std::move(parts).read(plan::most_lists(budget, parts.sizes(), machine.size()));
+  if (options.split_nodes && ranks.on_several_machines()) graph.add_up_splits(ranks);
 
   const HaloNeeds needs = halo_needs(ranks, graph, budget, batches);
   Counts counts;

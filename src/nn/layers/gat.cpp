@@ -11,7 +11,6 @@
 #include <cmath>
 
 #include "fused/gat_stack.hpp"
-#include "kernels/attention.hpp"
 #include "layers/init.hpp"
 #include "layers/layers.hpp"
 #include "layers/op_support.hpp"
@@ -22,14 +21,6 @@ namespace strata::nn {
 namespace {
 
 using sampling::Block;
-
-const AttentionKernels& kernels_for([[maybe_unused]] const at::Tensor& tensor) {
-#if STRATA_WITH_CUDA
-  if (tensor.is_cuda()) return cuda_attention_kernels();
-#endif
-  use_torch_threads();
-  return cpu_attention_kernels();
-}
 
 /// What a pass over the edges needs besides tensors.
 struct Heads {
@@ -44,13 +35,13 @@ struct Scores {
 
 at::Tensor head_dots(const at::Tensor& rows, Count count, const at::Tensor& weights, std::int64_t heads) {
   at::Tensor scores = at::empty({count, heads}, rows.options());
-  kernels_for(rows).head_dots({.num_rows = count,
-                               .heads = heads,
-                               .head_cols = rows.size(1) / heads,
-                               .rows = rows.const_data_ptr<float>(),
-                               .weights = weights.const_data_ptr<float>(),
-                               .scores = scores.mutable_data_ptr<float>()},
-                              stream_of(rows));
+  attention_kernels_for(rows).head_dots({.num_rows = count,
+                                         .heads = heads,
+                                         .head_cols = rows.size(1) / heads,
+                                         .rows = rows.const_data_ptr<float>(),
+                                         .weights = weights.const_data_ptr<float>(),
+                                         .scores = scores.mutable_data_ptr<float>()},
+                                        stream_of(rows));
   return scores;
 }
 
@@ -84,10 +75,10 @@ struct Attended {
 Attended attend_over(const Heads& on, const at::Tensor& rows, const Scores& scores) {
   const Attended attended{.out = at::empty({on.block.num_dst, rows.size(1)}, rows.options()),
                           .log_sums = at::empty({on.block.num_dst, on.heads}, rows.options())};
-  kernels_for(rows).forward({.over = attention_over(on, rows, scores),
-                             .log_sums = attended.log_sums.mutable_data_ptr<float>(),
-                             .out = attended.out.mutable_data_ptr<float>()},
-                            stream_of(rows));
+  attention_kernels_for(rows).forward({.over = attention_over(on, rows, scores),
+                                       .log_sums = attended.log_sums.mutable_data_ptr<float>(),
+                                       .out = attended.out.mutable_data_ptr<float>()},
+                                      stream_of(rows));
   return attended;
 }
 
@@ -112,16 +103,16 @@ struct GraphAttention : Function<GraphAttention> {
     const Scores scores{saved[3], saved[4]}, grad{at::empty_like(scores.src), at::empty_like(scores.dst)};
     const at::Tensor grad_out = grads[0].contiguous(), grad_rows = at::empty_like(rows),
                      means = at::empty_like(scores.dst);
-    kernels_for(rows).backward({.over = attention_over(on, rows, scores),
-                                .log_sums = log_sums.const_data_ptr<float>(),
-                                .src_weights = src_weights.const_data_ptr<float>(),
-                                .dst_weights = dst_weights.const_data_ptr<float>(),
-                                .grad_out = grad_out.const_data_ptr<float>(),
-                                .means = means.mutable_data_ptr<float>(),
-                                .grad_src_scores = grad.src.mutable_data_ptr<float>(),
-                                .grad_dst_scores = grad.dst.mutable_data_ptr<float>(),
-                                .grad_rows = grad_rows.mutable_data_ptr<float>()},
-                               stream_of(rows));
+    attention_kernels_for(rows).backward({.over = attention_over(on, rows, scores),
+                                          .log_sums = log_sums.const_data_ptr<float>(),
+                                          .src_weights = src_weights.const_data_ptr<float>(),
+                                          .dst_weights = dst_weights.const_data_ptr<float>(),
+                                          .grad_out = grad_out.const_data_ptr<float>(),
+                                          .means = means.mutable_data_ptr<float>(),
+                                          .grad_src_scores = grad.src.mutable_data_ptr<float>(),
+                                          .grad_dst_scores = grad.dst.mutable_data_ptr<float>(),
+                                          .grad_rows = grad_rows.mutable_data_ptr<float>()},
+                                         stream_of(rows));
     return {grad_rows, grad_of_weights(rows, grad.src), grad_of_weights(rows, grad.dst), {}};
   }
 };

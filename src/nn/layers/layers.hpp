@@ -77,5 +77,9 @@ std::shared_ptr<BlockModel> make_sage_max(const ModelOptions& options);
 std::shared_ptr<BlockModel> make_gcn(const ModelOptions& options);
 std::shared_ptr<BlockModel> make_gat(const ModelOptions& options);
 std::shared_ptr<BlockModel> make_gin(const ModelOptions& options);
+std::shared_ptr<BlockModel> make_rgcn(const ModelOptions& options);
+std::shared_ptr<BlockModel> make_rsage(const ModelOptions& options);
+std::shared_ptr<BlockModel> make_rgat(const ModelOptions& options);
+std::shared_ptr<BlockModel> make_hgt(const ModelOptions& options);
 
 }  // namespace strata::nn

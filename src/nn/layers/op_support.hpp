@@ -10,6 +10,7 @@
 #include <c10/cuda/CUDAStream.h>
 #endif
 
+#include "kernels/attention.hpp"
 #include "strata/sampling/block.hpp"
 
 struct CUstream_st;
@@ -51,6 +52,15 @@ inline CUstream_st* stream_of([[maybe_unused]] const at::Tensor& tensor) {
   if (tensor.is_cuda()) return c10::cuda::getCurrentCUDAStream(tensor.get_device()).stream();
 #endif
   return nullptr;
+}
+
+/// The kernels of attention for the tensor's device.
+inline const AttentionKernels& attention_kernels_for([[maybe_unused]] const at::Tensor& tensor) {
+#if STRATA_WITH_CUDA
+  if (tensor.is_cuda()) return cuda_attention_kernels();
+#endif
+  use_torch_threads();
+  return cpu_attention_kernels();
 }
 
 inline at::TensorOptions options_of(const sampling::Block& block) {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "layers/op_support.hpp"
 #include "strata/util/error.hpp"
@@ -185,10 +186,14 @@ void activation_grad_as(const at::Tensor& output, const at::Tensor& grad_out, fl
 }
 
 struct BiasReluDropout : Function<BiasReluDropout> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& z, const at::Tensor& bias,
-                            const DropoutRule& dropout) {
-    activate(z, bias, true, dropout);
-    carry(context, dropout.scale());
+  struct Kept {
+    float scale;
+    bool has_bias;
+  };
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& z,
+                            const std::optional<at::Tensor>& bias, const DropoutRule& dropout) {
+    activate(z, bias.value_or(at::Tensor()), true, dropout);
+    carry(context, Kept{.scale = dropout.scale(), .has_bias = bias.has_value()});
     context->mark_dirty({z});
     context->save_for_backward({z});
     return z;
@@ -197,12 +202,12 @@ struct BiasReluDropout : Function<BiasReluDropout> {
   static variable_list backward(AutogradContext* context, const variable_list& grads) {
     const at::Tensor output = context->get_saved_variables()[0], grad_out = grads[0].contiguous();
     const at::Tensor grad_z = at::empty_like(grad_out);
-    const auto scale = carried<float>(context);
+    const auto [scale, has_bias] = carried<Kept>(context);
     if (is_bf16(output))
       activation_grad_as<Bf16>(output, grad_out, scale, grad_z);
     else
       activation_grad_as<float>(output, grad_out, scale, grad_z);
-    return {grad_z, grad_z.sum(0, false, at::kFloat), {}};
+    return {grad_z, has_bias ? grad_z.sum(0, false, at::kFloat) : at::Tensor(), {}};
   }
 };
 
@@ -244,7 +249,7 @@ struct KeyedDropout : Function<KeyedDropout> {
 }  // namespace
 
 BlockScales mean_scales(const Block& block) {
-  BlockScales scales{.row = at::empty({block.num_dst}, options_of(block)), .col = {}, .self = {}};
+  BlockScales scales{.row = at::empty({block.num_dst}, options_of(block))};
   const Target target = target_of(scales.row);
   target.kernels.mean_scales(degrees_of(block), scales.row.mutable_data_ptr<float>(), target.stream);
   return scales;
@@ -285,7 +290,7 @@ at::Tensor sage_convolution(at::ScalarType type, const at::Tensor& x, const at::
 }
 
 at::Tensor bias_relu_dropout(const at::Tensor& z, const at::Tensor& bias, const DropoutRule& dropout) {
-  return BiasReluDropout::apply(z, bias, dropout);
+  return BiasReluDropout::apply(z, bias.defined() ? std::optional(bias) : std::nullopt, dropout);
 }
 
 void activate_hidden(const at::Tensor& z, const at::Tensor& bias, const DropoutRule& dropout) {
@@ -293,6 +298,7 @@ void activate_hidden(const at::Tensor& z, const at::Tensor& bias, const DropoutR
 }
 
 at::Tensor add_bias(const at::Tensor& z, const at::Tensor& bias) {
+  if (!bias.defined()) return z.to(at::kFloat);
   return AddBias::apply(z.to(at::kFloat), bias);
 }
 

@@ -2,6 +2,8 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <memory>
+
 #include "kernels/kernels.hpp"
 #include "strata/nn/model.hpp"
 #include "strata/sampling/block.hpp"
@@ -14,10 +16,11 @@ namespace strata::nn {
 /// tensor means no weights; without `self` there is no self part. With `skips_loops`, edges from a node to
 /// itself are left out.
 struct BlockScales {
-  at::Tensor row;   ///< [num_dst]
-  at::Tensor col;   ///< [num_src]
-  at::Tensor self;  ///< [num_dst]
+  at::Tensor row = {};   ///< [num_dst]
+  at::Tensor col = {};   ///< [num_src]
+  at::Tensor self = {};  ///< [num_dst]
   bool skips_loops = false;
+  std::shared_ptr<const void> keep_alive = {};  ///< what owns the block's arrays, if nobody else does
 };
 
 BlockScales mean_scales(const sampling::Block& block);
@@ -38,13 +41,14 @@ at::Tensor map_rows(at::ScalarType type, const at::Tensor& x, const at::Tensor& 
 at::Tensor sage_convolution(at::ScalarType type, const at::Tensor& x, const at::Tensor& neighbor,
                             const at::Tensor& root, const sampling::Block& block);
 
-/// Applies what follows a hidden layer, in place: dropout(relu(z + bias)). z is f32 or bf16, the bias is f32.
+/// Applies what follows a hidden layer, in place: dropout(relu(z + bias)). z is f32 or bf16, the bias is f32 or
+/// undefined.
 at::Tensor bias_relu_dropout(const at::Tensor& z, const at::Tensor& bias, const DropoutRule& dropout);
 
 /// The same without a gradient of its own.
 void activate_hidden(const at::Tensor& z, const at::Tensor& bias, const DropoutRule& dropout);
 
-/// z + bias in f32; in place if z is f32.
+/// z + bias in f32; in place if z is f32. An undefined bias adds nothing.
 at::Tensor add_bias(const at::Tensor& z, const at::Tensor& bias);
 
 at::Tensor dropout(const at::Tensor& x, const DropoutRule& rule);

@@ -8,6 +8,7 @@
 #include "strata/sampling/sampler.hpp"
 #include "strata/store/machine_graph.hpp"
 #include "strata/train/task.hpp"
+#include "strata/util/ranges.hpp"
 #include "strata/util/threads.hpp"
 
 namespace strata::nn {
@@ -39,9 +40,11 @@ struct EvaluationContext {
   const store::MachineGraph* graph = nullptr;
   const Task* task = nullptr;
   batches::SeedTargets targets = {};  ///< Task::targets() of the graph
+  /// Original ids of the nodes to predict; empty: all.
+  Range target_ids = {};
   ThreadPool* pool = nullptr;
   std::uint64_t seed = 0;
-  /// The sampling of training; sampled evaluation does the same. If training chooses by weight, exact
+  /// The sampling of training, or of sampled evaluation. If training chooses by weight, exact
   /// evaluation weighs neighbors in the layers whose fanout is not -1, or in all layers if there are no
   /// fanouts.
   sampling::SamplerOptions sampler = {};
@@ -69,12 +72,13 @@ class LayerwiseEvaluator final : public Evaluator {
   explicit LayerwiseEvaluator(const EvaluationContext& context);
   ~LayerwiseEvaluator() override;
   Evaluation evaluate(nn::BlockModel& model) override;
-  enum class Nodes { scored, all };  ///< scored: those that the scores depend on; all: as predict() needs
+  /// What is computed: what the scores depend on, or also what predict() needs.
+  enum class Nodes { scored, predicted };
   /// Whether the layers of these nodes fit into the memory that is free now on every machine. Collective; the
   /// result is the same on all ranks.
   bool fits(const nn::BlockModel& model, Nodes nodes = Nodes::scored) const;
-  /// Also writes the logits of all nodes, by original id: a NumPy file [num_nodes, classes] on a file system
-  /// that all hosts share. No file is left if the evaluation was stopped.
+  /// Also writes the logits of EvaluationContext::target_ids, in their order: a NumPy file [nodes, classes] on
+  /// a file system that all hosts share. No file is left if the evaluation was stopped.
   Evaluation predict(nn::BlockModel& model, const std::string& npy_path);
   void close() override;
 
@@ -83,9 +87,8 @@ class LayerwiseEvaluator final : public Evaluator {
   std::unique_ptr<State> state_;
 };
 
-/// Sampled evaluation: in minibatches as in training, with the sampler of training and these fanouts. A
-/// node's neighbors are the same in every evaluation, for all numbers of ranks, machines and batches.
-std::unique_ptr<Evaluator> make_sampled_evaluator(const EvaluationContext& context,
-                                                  const std::vector<int>& fanouts, Count batch_size);
+/// Sampled evaluation: in minibatches as in training, with EvaluationContext::sampler. A node's neighbors are
+/// the same in every evaluation, for all numbers of ranks, machines and batches.
+std::unique_ptr<Evaluator> make_sampled_evaluator(const EvaluationContext& context, Count batch_size);
 
 }  // namespace strata::train

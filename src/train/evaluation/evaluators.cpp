@@ -9,9 +9,9 @@
 
 namespace strata::train {
 
-Evaluators::Evaluators(RunContext& context, const store::MachineGraph& graph,
-                       const batches::SeedTargets& targets, const nn::BlockModel& model)
-    : context_(context), graph_(graph), targets_(targets), model_(model) {
+Evaluators::Evaluators(RunContext& context, const store::MachineGraph& graph, const ScoredNodes& nodes,
+                       const nn::BlockModel& model)
+    : context_(context), graph_(graph), nodes_(nodes), model_(model) {
   const TrainConfig& config = context.config;
   const bool by_weight = config.sampling_method() == sampling::Method::weighted;
   if (by_weight && config.eval_fanouts.empty() && !model.traits().takes_edge_weights) {
@@ -19,23 +19,30 @@ Evaluators::Evaluators(RunContext& context, const store::MachineGraph& graph,
                      "Set ModelTraits::takes_edge_weights, or give --eval-fanouts.");
   }
   exact_ = std::make_unique<LayerwiseEvaluator>(evaluation_context());
-  if (!config.eval_fanouts.empty()) make_sampled(config.eval_fanouts);
+  if (config.eval_fanouts.empty()) return;
+  sampling::SamplerOptions choice = evaluation_context().sampler;
+  choice.fanouts = config.eval_fanouts;
+  choice.relation_fanouts.clear();
+  make_sampled(choice);
 }
 
 EvaluationContext Evaluators::evaluation_context() {
   return {.ranks = context_.ranks(),
           .graph = &graph_,
           .task = &context_.task,
-          .targets = targets_,
+          .targets = nodes_.targets,
+          .target_ids = nodes_.of.original_ids,
           .pool = &context_.sample_pool,
           .seed = context_.config.seed,
-          .sampler = context_.neighbor_choice(),
+          .sampler = context_.neighbor_choice(graph_.manifest().types),
           .alive = [this] { context_.alive("evaluating"); },
           .stop_requested = [this] { return context_.stop.requested(); }};
 }
 
-void Evaluators::make_sampled(const std::vector<int>& fanouts) {
-  sampled_ = make_sampled_evaluator(evaluation_context(), fanouts, context_.config.batch_size);
+void Evaluators::make_sampled(const sampling::SamplerOptions& choice) {
+  EvaluationContext context = evaluation_context();
+  context.sampler = choice;
+  sampled_ = make_sampled_evaluator(context, context_.config.batch_size);
 }
 
 Evaluator& Evaluators::chosen() {
@@ -48,7 +55,7 @@ void Evaluators::decide() {
   const bool fits = !sampled_ && exact_->fits(model_);
   kind_ = fits ? EvaluationKind::exact : EvaluationKind::sampled;
   if (sampled_ || fits) return;
-  make_sampled(context_.config.fanouts);
+  make_sampled(evaluation_context().sampler);
   if (!context_.first_rank()) return;
   spdlog::warn(
       "the hidden rows of the nodes that the scores need do not fit in memory: evaluation samples {} "
@@ -64,7 +71,7 @@ void Evaluators::keep(EvaluationKind kind) {
         "do not fit in memory here",
         "Resume with more machines or memory, or start anew without --resume.");
   }
-  if (kind == EvaluationKind::sampled && !sampled_) make_sampled(context_.config.fanouts);
+  if (kind == EvaluationKind::sampled && !sampled_) make_sampled(evaluation_context().sampler);
   kind_ = kind;
 }
 

@@ -8,8 +8,15 @@
 #include "run_context.hpp"
 #include "strata/nn/model.hpp"
 #include "strata/store/machine_graph.hpp"
+#include "type_choices.hpp"
 
 namespace strata::train {
+
+/// The nodes that a run scores and predicts.
+struct ScoredNodes {
+  batches::SeedTargets targets;  ///< as the task has them
+  TargetType of;
+};
 
 /// The evaluator of a run: exact, or sampled where that was asked for or memory does not
 /// suffice. Decided once, because the best epoch must not depend on the free memory of a moment. An owner;
@@ -17,7 +24,7 @@ namespace strata::train {
 class Evaluators {
  public:
   /// Collective. Throws InputError for a model that cannot be scored as the run samples.
-  Evaluators(RunContext& context, const store::MachineGraph& graph, const batches::SeedTargets& targets,
+  Evaluators(RunContext& context, const store::MachineGraph& graph, const ScoredNodes& nodes,
              const nn::BlockModel& model);
   Evaluators(const Evaluators&) = delete;
   Evaluators& operator=(const Evaluators&) = delete;
@@ -34,11 +41,11 @@ class Evaluators {
  private:
   EvaluationContext evaluation_context();
   void decide();
-  void make_sampled(const std::vector<int>& fanouts);
+  void make_sampled(const sampling::SamplerOptions& choice);
 
   RunContext& context_;
   const store::MachineGraph& graph_;
-  const batches::SeedTargets targets_;
+  const ScoredNodes nodes_;
   const nn::BlockModel& model_;
   std::unique_ptr<LayerwiseEvaluator> exact_;
   std::unique_ptr<Evaluator> sampled_;  // null where evaluation is exact

@@ -42,8 +42,9 @@ struct LayerwiseEvaluator::State {
   comm::Communicator communicator;
   Device device;
   std::vector<Member> members;
-  /// The nodes needed for the scores; the same for all evaluations, because the graph does not change.
-  std::optional<NeededNodes> needed;
+  /// The nodes needed for the scores, and for predictions of some nodes; the same for all evaluations, because
+  /// the graph does not change.
+  std::optional<NeededNodes> scored, predicted;
   LayerRunner runner;
 
   explicit State(const EvaluationContext& c)
@@ -63,18 +64,34 @@ struct LayerwiseEvaluator::State {
             .halo = context.graph->halo_lists(),
             .pool = context.pool};
   }
-  /// The nodes that layer `layer` is applied to: those that the scores need, or all nodes if `everywhere`.
-  /// Collective.
-  LayerNodes nodes_of(const nn::BlockModel& model, int layer, bool everywhere) {
-    if (!everywhere && !needed) needed = find_needed(model.num_layers());
-    const NodeSet* set = everywhere ? nullptr : (*needed)[at(layer)].get();
-    return {context.graph->whole_host_view(), set, context.graph->machine_offsets()};
+  /// Whether predict() writes all nodes.
+  bool predicts_all() const {
+    return context.target_ids.count == 0 ||
+           context.target_ids.count == context.graph->whole_host_view().num_nodes;
   }
-  NeededNodes find_needed(int num_layers) const {
+  bool is_predicted(NodeId original_id) const {
+    return predicts_all() ||
+           (original_id >= context.target_ids.first && original_id < context.target_ids.end());
+  }
+
+  LayerNodes all_nodes() const {
+    return {context.graph->whole_host_view(), nullptr, context.graph->machine_offsets()};
+  }
+  /// The nodes that layer `layer` is applied to. Collective.
+  LayerNodes nodes_of(const nn::BlockModel& model, int layer, Nodes nodes) {
+    const bool scores = nodes == Nodes::scored;
+    if (!scores && predicts_all()) return all_nodes();
+    std::optional<NeededNodes>& needed = scores ? scored : predicted;
+    if (!needed) needed = find_needed(model.num_layers(), nodes);
+    return {context.graph->whole_host_view(), (*needed)[at(layer)].get(), context.graph->machine_offsets()};
+  }
+  NeededNodes find_needed(int num_layers, Nodes nodes) const {
     const store::GraphView& view = context.graph->whole_host_view();
     const auto for_scored = [&](const std::function<void(NodeId)>& visit) {
-      for (std::size_t v = 0; v < members.size(); ++v)
-        if (is_scored(v)) visit(view.first_node + static_cast<NodeId>(v));
+      for (std::size_t v = 0; v < members.size(); ++v) {
+        const NodeId node = view.first_node + static_cast<NodeId>(v);
+        if (is_scored(v) || (nodes == Nodes::predicted && is_predicted(view.original_ids[node]))) visit(node);
+      }
     };
     return find_needed_nodes({.communicator = &communicator,
                               .graph = &view,
@@ -116,7 +133,7 @@ struct LayerwiseEvaluator::State {
   bool fits(const nn::BlockModel& model, Nodes nodes) {
     Count largest = 0, previous = 0;
     for (int layer = 1; layer < model.num_layers(); ++layer) {
-      const Count rows = nodes_of(model, layer - 1, nodes == Nodes::all).rows();
+      const Count rows = nodes_of(model, layer - 1, nodes).rows();
       const Count bytes = rows * read_cols(model, layer) * kValueBytes;
       largest = std::max(largest, previous + bytes);
       previous = bytes;
@@ -147,20 +164,22 @@ struct LayerwiseEvaluator::State {
     const at::NoGradGuard no_grad;
     model.eval();
     const int last = model.num_layers() - 1;
-    const auto sampler = sampling::make_sampler(context.graph->whole_view(),
-                                                {.fanouts = {-1},
-                                                 .max_seeds = LayerRunner::kMaxChunkNodes,
-                                                 .in_degrees = model.traits().needs_in_degrees},
-                                                sampling_exchange(), 1, *context.pool);
+    const auto sampler = sampling::make_sampler(
+        context.graph->whole_view(),
+        {.fanouts = {-1},
+         .max_seeds = LayerRunner::kMaxChunkNodes,
+         .edge_ids = context.graph->manifest().types.several() && model.traits().needs_types,
+         .in_degrees = model.traits().needs_in_degrees},
+        sampling_exchange(), 1, *context.pool);
 
     std::optional<tensor::ChunkTensor> table;
-    const bool everywhere = predictions != nullptr;
+    const Nodes needed = predictions == nullptr ? Nodes::scored : Nodes::predicted;
     const auto pass_of = [&](int layer) -> LayerPass {
       return {.model = &model,
               .layer = layer,
               .table = table ? &*table : &context.graph->features(),
-              .table_nodes = nodes_of(model, std::max(0, layer - 1), everywhere || layer == 0),
-              .nodes = nodes_of(model, layer, everywhere),
+              .table_nodes = layer == 0 ? all_nodes() : nodes_of(model, layer - 1, needed),
+              .nodes = nodes_of(model, layer, needed),
               .sampler = sampler.get(),
               .by_weight = by_weight(layer, model.num_layers())};
     };
@@ -218,7 +237,8 @@ struct LayerwiseEvaluator::State {
   void write(const std::vector<NodeId>& nodes, const float* rows, Count outputs, PredictionFile& file) const {
     const store::GraphView& view = context.graph->whole_host_view();
     for (const NodeId node : nodes) {
-      file.write_row(view.original_ids[node], rows);
+      const NodeId id = view.original_ids[node];
+      if (is_predicted(id)) file.write_row(predicts_all() ? id : id - context.target_ids.first, rows);
       rows += outputs;
     }
   }
@@ -235,8 +255,11 @@ bool LayerwiseEvaluator::fits(const nn::BlockModel& model, Nodes nodes) const {
 Evaluation LayerwiseEvaluator::evaluate(nn::BlockModel& model) { return state_->run(model, nullptr); }
 
 Evaluation LayerwiseEvaluator::predict(nn::BlockModel& model, const std::string& npy_path) {
-  PredictionFile file(npy_path, state_->context.graph->whole_host_view().num_nodes,
-                      model.output_cols(model.num_layers() - 1), state_->communicator);
+  const EvaluationContext& context = state_->context;
+  PredictionFile file(
+      npy_path,
+      state_->predicts_all() ? context.graph->whole_host_view().num_nodes : context.target_ids.count,
+      model.output_cols(model.num_layers() - 1), state_->communicator);
   const Evaluation result = state_->run(model, &file);
   if (!result.stopped) file.close();
   return result;

@@ -20,9 +20,8 @@ namespace {
 
 class SampledEvaluator final : public Evaluator {
  public:
-  SampledEvaluator(const EvaluationContext& context, const std::vector<int>& fanouts, Count batch_size)
+  SampledEvaluator(const EvaluationContext& context, Count batch_size)
       : context_(context),
-        fanouts_(fanouts),
         batch_size_(batch_size),
         communicator_(context.ranks.world->duplicate()),
         device_(context.ranks.device()) {}
@@ -75,12 +74,11 @@ class SampledEvaluator final : public Evaluator {
   };
 
   sampling::SamplerOptions sampler_options(const nn::BlockModel& model) const {
-    return {.fanouts = fanouts_,
-            .method = context_.sampler.method,
-            .replace = context_.sampler.replace,
-            .layer_dependent = context_.sampler.layer_dependent,
-            .max_seeds = batch_size_,
-            .in_degrees = model.traits().needs_in_degrees};
+    sampling::SamplerOptions options = context_.sampler;
+    options.max_seeds = batch_size_;
+    options.edge_ids = context_.graph->manifest().types.several() && model.traits().needs_types;
+    options.in_degrees = model.traits().needs_in_degrees;
+    return options;
   }
 
   /// The key of all batches, so that no score depends on how nodes are divided among ranks and batches. No
@@ -125,7 +123,6 @@ class SampledEvaluator final : public Evaluator {
   }
 
   EvaluationContext context_;
-  std::vector<int> fanouts_;
   Count batch_size_;
   comm::Communicator communicator_;
   Device device_;
@@ -133,9 +130,8 @@ class SampledEvaluator final : public Evaluator {
 
 }  // namespace
 
-std::unique_ptr<Evaluator> make_sampled_evaluator(const EvaluationContext& context,
-                                                  const std::vector<int>& fanouts, Count batch_size) {
-  return std::make_unique<SampledEvaluator>(context, fanouts, batch_size);
+std::unique_ptr<Evaluator> make_sampled_evaluator(const EvaluationContext& context, Count batch_size) {
+  return std::make_unique<SampledEvaluator>(context, batch_size);
 }
 
 }  // namespace strata::train

@@ -107,7 +107,12 @@ plan::LayerArithmetic arithmetic_of(nn::ModelKind model) {
     case nn::ModelKind::gin:
       return {.output_in_out = 1, .output_out_out = 1};
     case nn::ModelKind::gat:
+    case nn::ModelKind::rgat:
+    case nn::ModelKind::hgt:
       return {.input_in_out = 1};
+    case nn::ModelKind::rgcn:
+    case nn::ModelKind::rsage:  // a node has at least the row of one relation, and its own
+      return {.output_in_out = 2};
   }
   return {};
 }

@@ -69,7 +69,9 @@ std::shared_ptr<nn::BlockModel> make_model(const RunContext& context, const Mode
                                  .dropout = config.dropout,
                                  .input_dropout = config.input_dropout,
                                  .bf16 = config.precision == Precision::bf16,
-                                 .seed = config.seed};
+                                 .seed = config.seed,
+                                 .types = shape.types,
+                                 .num_bases = config.bases};
   std::shared_ptr<nn::BlockModel> model = make(options);
   require_f32(*model);
   model->to(torch_device(context.device));
@@ -77,10 +79,11 @@ std::shared_ptr<nn::BlockModel> make_model(const RunContext& context, const Mode
 }
 
 Learner::Learner(const RunContext& context, const store::MachineGraph& graph, const ModelFactory& make)
-    : model(make_model(
-          context,
-          {.in_cols = graph.manifest().feature_cols, .out_cols = context.task.output_cols(graph.manifest())},
-          make)),
+    : model(make_model(context,
+                       {.in_cols = graph.manifest().feature_cols,
+                        .out_cols = context.task.output_cols(graph.manifest()),
+                        .types = graph.manifest().types},
+                       make)),
       parameters(*model, torch_device(context.device)),
       loss(context.task.make_loss(graph, context.ranks())),
       optimizer(make_optimizer_of(context, std::ssize(graph.train_nodes()), parameters)) {}
@@ -102,11 +105,12 @@ at::Tensor table_in_place(const nn::BlockModel& model, const store::MachineGraph
 }
 
 sampling::SamplerOptions block_options(const nn::BlockModel& model, const RunContext& context,
-                                       const at::Tensor& table) {
+                                       const graph::GraphTypes& types, const at::Tensor& table) {
   const TrainConfig& config = context.config;
-  sampling::SamplerOptions options = context.neighbor_choice();
+  sampling::SamplerOptions options = context.neighbor_choice(types);
+  options.edge_ids = types.several() && model.traits().needs_types;
   options.in_degrees = model.traits().needs_in_degrees;
-  options.transpose = true;
+  options.transpose = model.traits().needs_transpose;
   options.input_transpose = model.traits().needs_input_transpose;
   options.strided = model.traits().takes_strided;
   options.compact_inputs = !table.defined();

@@ -39,6 +39,6 @@ at::Tensor table_in_place(const nn::BlockModel& model, const store::MachineGraph
 /// The options of sampling with what the model's layers need of blocks in training. `table` is that of
 /// table_in_place().
 sampling::SamplerOptions block_options(const nn::BlockModel& model, const RunContext& context,
-                                       const at::Tensor& table);
+                                       const graph::GraphTypes& types, const at::Tensor& table);
 
 }  // namespace strata::train

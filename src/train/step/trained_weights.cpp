@@ -19,6 +19,7 @@ namespace fs = std::filesystem;
 constexpr const char* kModel = "model";
 constexpr const char* kInCols = "feature_cols";
 constexpr const char* kOutCols = "classes";
+constexpr const char* kTarget = "target";
 
 /// The path of a run's model file. Throws InputError if there is none.
 fs::path model_file(const std::string& run) {
@@ -37,15 +38,17 @@ fs::path model_file(const std::string& run) {
 }  // namespace
 
 std::map<std::string, std::string> model_facts(const TrainConfig& config, const ModelShape& shape,
-                                               int epoch) {
-  return {{"format", "pt"},
-          {kModel, model_name(config)},
-          {"aggregate", std::string(enum_name(config.aggregate))},
-          {"heads", fmt::format("{}", fmt::join(config.heads, ","))},
-          {"residual", config.residual ? "true" : "false"},
-          {kInCols, std::to_string(shape.in_cols)},
-          {kOutCols, std::to_string(shape.out_cols)},
-          {"epoch", std::to_string(epoch)}};
+                                               const std::string& target, int epoch) {
+  std::map<std::string, std::string> facts = {{"format", "pt"},
+                                              {kModel, model_name(config)},
+                                              {"aggregate", std::string(enum_name(config.aggregate))},
+                                              {"heads", fmt::format("{}", fmt::join(config.heads, ","))},
+                                              {"residual", config.residual ? "true" : "false"},
+                                              {kInCols, std::to_string(shape.in_cols)},
+                                              {kOutCols, std::to_string(shape.out_cols)},
+                                              {"epoch", std::to_string(epoch)}};
+  if (!target.empty()) facts[kTarget] = target;
+  return facts;
 }
 
 TrainedWeights TrainedWeights::read(const std::string& run, const TrainConfig& config,
@@ -78,6 +81,11 @@ void TrainedWeights::require_model_of(const TrainConfig& config) const {
 }
 
 void TrainedWeights::load_into(torch::nn::Module& model) const { nn::load_weights(model, file_, path_); }
+
+std::string TrainedWeights::target() const {
+  const auto found = file_.metadata.find(kTarget);
+  return found == file_.metadata.end() ? "" : found->second;
+}
 
 ModelShape TrainedWeights::shape() const {
   const auto number = [&](const char* name) {

@@ -11,10 +11,13 @@ namespace strata::train {
 /// Columns of a model's input and output.
 struct ModelShape {
   std::int64_t in_cols = 0, out_cols = 0;
+  graph::GraphTypes types = {};  ///< of the graph; not in the model file
 };
 
-/// The facts that a model file has besides its tensors; read by TrainedWeights.
-std::map<std::string, std::string> model_facts(const TrainConfig& config, const ModelShape& shape, int epoch);
+/// The facts that a model file has besides its tensors; read by TrainedWeights. `target` is the type of nodes
+/// that the model is about; empty in a graph of one type.
+std::map<std::string, std::string> model_facts(const TrainConfig& config, const ModelShape& shape,
+                                               const std::string& target, int epoch);
 
 /// The weights of a run's best epoch, on every rank.
 class TrainedWeights {
@@ -29,6 +32,7 @@ class TrainedWeights {
   void load_into(torch::nn::Module& model) const;
   /// The shape of the model; 0 where the file does not have it.
   ModelShape shape() const;
+  std::string target() const;  ///< the type of nodes that the model is about; empty if the file has none
 
  private:
   void require_model_of(const TrainConfig& config) const;

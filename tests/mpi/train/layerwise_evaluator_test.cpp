@@ -271,7 +271,7 @@ TEST_P(ExactEvaluation, KnowsWhetherItFits) {
     return result;
   };
   const Count rows = graph_->num_nodes(), most = rows * 2 * 2 * 24 * static_cast<Count>(sizeof(float));
-  for (const Nodes nodes : {Nodes::scored, Nodes::all}) {
+  for (const Nodes nodes : {Nodes::scored, Nodes::predicted}) {
     EXPECT_TRUE(fits(most, nodes));
     EXPECT_EQ(fits(1, nodes), GetParam().num_layers == 1);
   }

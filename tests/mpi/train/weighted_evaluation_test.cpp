@@ -104,7 +104,9 @@ void expect_same(const Scores& a, const Scores& b) {
 }
 
 Evaluation sampled(nn::BlockModel& model, const EvaluationContext& context, Count batch_size) {
-  const auto evaluator = make_sampled_evaluator(context, {3, 2}, batch_size);
+  EvaluationContext of_sample = context;
+  of_sample.sampler.fanouts = {3, 2};
+  const auto evaluator = make_sampled_evaluator(of_sample, batch_size);
   const Evaluation result = evaluator->evaluate(model);
   evaluator->close();
   return result;

@@ -15,6 +15,7 @@
 #include "strata/util/random.hpp"
 #include "support/blocks.hpp"
 #include "support/named_model.hpp"
+#include "support/typed_blocks.hpp"
 
 namespace strata::nn {
 namespace {
@@ -42,16 +43,19 @@ void export_model(std::string name, const std::filesystem::path& folder) {
   options.out_cols = 5;
   options.num_layers = 3;
   options.seed = 11;
+  const bool typed = takes_types(options.kind);
+  if (typed) options.types = test::citation_types();
   const auto model = make_model(options);
-  const test::OwnedBlock graph = test::block_of(neighbors_of_all(), kNodes);
+  const test::TypedBlock of_types = test::random_typed_block(test::citation_types(), kNodes, kNodes, 5);
+  const test::OwnedBlock graph = typed ? of_types.block : test::block_of(neighbors_of_all(), kNodes);
   const at::Tensor x = test::random_rows(kNodes, options.in_cols, 1);
   const c10::NoGradGuard no_grad;
-  const at::Tensor changes = test::random_rows(100, options.hidden, 2);
+  const at::Tensor changes = test::random_rows(100, 3 * options.hidden, 2);
   for (int i = 0; const auto& parameter : model->named_parameters()) {  // some start at zero
     if (parameter.value().dim() == 1)
       parameter.value().add_(changes[i++].slice(0, 0, parameter.value().numel()));
   }
-  const sampling::MiniBatch batch{.blocks = {3, graph.view()}, .num_seeds = kNodes};
+  const sampling::MiniBatch batch{.blocks = {3, typed ? of_types.view() : graph.view()}, .num_seeds = kNodes};
   const at::Tensor logits = model->forward(x, batch, {});
   const at::Tensor edge_index = at::stack({graph.indices.to(at::kLong), graph.edge_dst()});
   write_tensors(folder / "model.safetensors",
@@ -60,8 +64,12 @@ void export_model(std::string name, const std::filesystem::path& folder) {
                               {"aggregate", std::string(enum_name(options.aggregate))},
                               {"heads", fmt::format("{}", fmt::join(options.heads, ","))},
                               {"residual", options.residual ? "true" : "false"}}});
-  write_tensors(folder / "expected.safetensors",
-                {.tensors = {{"x", x}, {"edge_index", edge_index}, {"logits", logits}}, .metadata = {}});
+  write_tensors(folder / "expected.safetensors", {.tensors = {{"x", x},
+                                                              {"edge_index", edge_index},
+                                                              {"logits", logits},
+                                                              {"ids", graph.original_ids},
+                                                              {"relations", of_types.relations}},
+                                                  .metadata = {}});
 }
 
 }  // namespace

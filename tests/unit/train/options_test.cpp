@@ -100,6 +100,20 @@ TEST(TrainOptions, TellWhatIsKeptOfOtherMachines) {
   expect_refused({"--halo-cache", "999999999999TiB"}, {"too large", "0 for none, or auto"});
 }
 
+TEST(TrainOptions, NameRelationsAndTypes) {
+  const auto config = config_of({"--model", "rgcn", "--fanouts", "5,5", "--relation-fanouts",
+                                 "cites=15,-1;a__writes__b=0,2", "--target", "paper", "--bases", "3"});
+  EXPECT_EQ(config.target, "paper");
+  EXPECT_EQ(config.bases, 3);
+  ASSERT_EQ(config.relation_fanouts.size(), 2u);
+  EXPECT_EQ(config.relation_fanouts[0].relation, "cites");
+  EXPECT_THAT(config.relation_fanouts[0].fanouts, ElementsAre(15, -1));
+  EXPECT_EQ(config.relation_fanouts[1].relation, "a__writes__b");
+  EXPECT_THAT(config.relation_fanouts[1].fanouts, ElementsAre(0, 2));
+  expect_refused({"--relation-fanouts", "15,10"}, {"\"15,10\" does not name a relation", "NAME=15,10"});
+  expect_refused({"--relation-fanouts", "cites=5,x"}, {"--relation-fanouts"});
+}
+
 TEST(TrainOptions, AreRead) {
   const auto config = config_of({"--model",
                                  "gcn",

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "type_choices.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "strata/util/error.hpp"
+
+namespace strata::train {
+namespace {
+
+std::string full_name(const graph::EdgeType& relation) {
+  return fmt::format("{}__{}__{}", relation.source, relation.name, relation.destination);
+}
+
+std::string all_relations(const graph::GraphTypes& types) {
+  std::vector<std::string> names;
+  for (const graph::EdgeType& relation : types.edges) names.push_back(full_name(relation));
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+/// [hops][relations]
+std::vector<std::vector<int>> fanouts_by_relation(const TrainConfig& config, const graph::GraphTypes& types) {
+  std::vector<std::vector<int>> fanouts;
+  for (const int fanout : config.fanouts) fanouts.emplace_back(types.edges.size(), fanout);
+  for (const RelationFanouts& named : config.relation_fanouts) {
+    const std::size_t relation = relation_named(named.relation, types);
+    for (std::size_t hop = 0; hop < fanouts.size(); ++hop) fanouts[hop][relation] = named.fanouts[hop];
+  }
+  return fanouts;
+}
+
+/// All neighbors are more than any number of them.
+int larger(int a, int b) { return a < 0 || b < 0 ? -1 : std::max(a, b); }
+
+Range ids_of_type(std::size_t type, const graph::GraphTypes& types, Count num_nodes) {
+  if (types.node_offsets.empty()) return {0, num_nodes};
+  return {types.node_offsets[type], types.node_offsets[type + 1] - types.node_offsets[type]};
+}
+
+std::size_t type_of_id(NodeId original_id, const graph::GraphTypes& types) {
+  const auto next = std::ranges::upper_bound(types.node_offsets, original_id);
+  return static_cast<std::size_t>(next - types.node_offsets.begin()) - 1;
+}
+
+}  // namespace
+
+std::size_t relation_named(const std::string& name, const graph::GraphTypes& types) {
+  std::vector<std::size_t> found;
+  for (std::size_t r = 0; r < types.edges.size(); ++r) {
+    if (full_name(types.edges[r]) == name) return r;
+    if (types.edges[r].name == name) found.push_back(r);
+  }
+  if (found.size() == 1) return found.front();
+  throw InputError(
+      found.empty() ? fmt::format("--relation-fanouts: the graph has no relation \"{}\"", name)
+                    : fmt::format("--relation-fanouts: {} relations are called \"{}\"", found.size(), name),
+      fmt::format("Give one of {}.", all_relations(types)));
+}
+
+void check_types(const TrainConfig& config, const graph::GraphTypes& types) {
+  for (const RelationFanouts& named : config.relation_fanouts) relation_named(named.relation, types);
+  if (!types.several()) return;
+  if (config.own_model.empty() && !nn::takes_types(config.model))
+    throw InputError(
+        fmt::format("--model {}: the graph has {} types of nodes and {} relations, and {} takes "
+                    "one of each",
+                    enum_name(config.model), types.nodes.size(), types.edges.size(), enum_name(config.model)),
+        "Give --model rgcn, rsage, rgat or hgt.");
+  if (config.inductive)
+    throw InputError("--inductive is not possible on a graph of several types",
+                     "Leave it out, or give a graph without the nodes that training must not see.");
+}
+
+void choose_fanouts(const TrainConfig& config, const graph::GraphTypes& types,
+                    sampling::SamplerOptions& options) {
+  options.fanouts = config.fanouts;
+  if (config.relation_fanouts.empty()) return;
+  options.relation_fanouts = fanouts_by_relation(config, types);
+  for (std::size_t hop = 0; hop < options.fanouts.size(); ++hop) {
+    const std::vector<int>& of_hop = options.relation_fanouts[hop];
+    options.fanouts[hop] = of_hop.front();
+    for (const int fanout : of_hop) options.fanouts[hop] = larger(options.fanouts[hop], fanout);
+  }
+  if (types.edges.size() == 1) options.relation_fanouts.clear();
+}
+
+std::vector<int> most_neighbors(const TrainConfig& config, const graph::GraphTypes& types) {
+  std::vector<int> most;
+  for (const std::vector<int>& of_hop : fanouts_by_relation(config, types)) {
+    most.push_back(0);
+    for (const std::string& type : types.nodes) {
+      std::int64_t sum = 0;
+      bool all = false;
+      for (std::size_t r = 0; r < of_hop.size(); ++r) {
+        if (types.edges[r].destination != type) continue;
+        all = all || of_hop[r] < 0;
+        sum += of_hop[r];
+      }
+      constexpr std::int64_t kMost = std::numeric_limits<int>::max();
+      most.back() = larger(most.back(), all ? -1 : static_cast<int>(std::min(sum, kMost)));
+    }
+  }
+  return most;
+}
+
+TargetType type_named(const std::string& name, const graph::GraphTypes& types, Count num_nodes) {
+  const auto found = std::ranges::find(types.nodes, name);
+  if (found == types.nodes.end())
+    throw InputError(fmt::format("--target {}: the graph has no such type of nodes", name),
+                     fmt::format("Give one of {}.", fmt::join(types.nodes, ", ")));
+  return {name, ids_of_type(static_cast<std::size_t>(found - types.nodes.begin()), types, num_nodes)};
+}
+
+TargetType find_target(const std::string& name, const store::MachineGraph& graph) {
+  const graph::GraphTypes& types = graph.manifest().types;
+  const Count num_nodes = graph.manifest().book.num_nodes();
+  if (!name.empty()) return type_named(name, types, num_nodes);
+  if (types.nodes.size() == 1) return {types.nodes.front(), {0, num_nodes}};
+  const std::span<const NodeId> train = graph.train_nodes();  // ascending by original id
+  const store::GraphView& view = graph.host_view();
+  const auto type_of = [&](NodeId node) { return type_of_id(view.original_ids[node], types); };
+  if (!train.empty() && type_of(train.front()) == type_of(train.back())) {
+    const std::size_t type = type_of(train.front());
+    return {types.nodes[type], ids_of_type(type, types, num_nodes)};
+  }
+  throw InputError(train.empty() ? "the graph has several types of nodes, and none is in the training split"
+                                 : "the training split has nodes of several types",
+                   fmt::format("Give --target with one of {}.", fmt::join(types.nodes, ", ")));
+}
+
+std::string missing_features(const graph::GraphTypes& types) {
+  std::vector<std::string> without;
+  for (std::size_t t = 0; t < types.feature_cols.size(); ++t)
+    if (types.feature_cols[t] == 0) without.push_back(types.nodes[t]);
+  if (without.empty()) return "";
+  return fmt::format(
+      "nodes of the types {} have no features: the model sees zeros for them, and in its first layer only "
+      "their number",
+      fmt::join(without, ", "));
+}
+
+}  // namespace strata::train

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/tensor.h>
+#include <c10/core/GradMode.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "strata/graph/npy.hpp"
+#include "strata/nn/model.hpp"
+#include "strata/nn/weights.hpp"
+#include "strata/train/inference.hpp"
+#include "strata/train/trainer.hpp"
+#include "support/expect_error.hpp"
+#include "support/learnable_graph.hpp"
+#include "support/run_setup.hpp"
+
+namespace strata::train {
+namespace {
+
+constexpr std::uint64_t kSeed = 4;
+
+/// A run on the typed graph in memory, in a folder that all ranks agree on and that its end removes.
+class TypedRun {
+ public:
+  explicit TypedRun(nn::ModelKind kind) : folder_(test::common_folder(std::string(enum_name(kind)))) {
+    config.graph = "memory:papers";
+    config.make_graph = [] { return test::learnable_graph(kSeed); };
+    config.model = kind;
+    config.fanouts = {4, 3};
+    config.hidden = 16;
+    config.heads = {nn::has_heads(kind) ? 2 : 4};
+    config.global_batch_size = 30;
+    config.epochs = 12;
+    config.dropout = 0.2;
+    config.learning_rate = 0.02;
+    config.log_level = LogLevel::warn;
+    config.progress = ProgressStyle::off;
+    config.topology.compute = comm::TopologyOptions::Compute::cpu;
+    config.output = (folder_ / "run").string();
+  }
+  ~TypedRun() {
+    test::world().communicator().barrier();
+    std::error_code ignored;
+    if (test::world().rank() == 0) std::filesystem::remove_all(folder_, ignored);
+    test::world().communicator().barrier();
+  }
+
+  TrainResult train() {
+    StopListener stop(StopListener::ByHand{});
+    losses.clear();
+    return train::train(config, test::world(), stop, nn::make_model, nullptr, [&](const std::string& record) {
+      losses.push_back(nlohmann::json::parse(record).at("loss").get<double>());
+      return !stops_after || losses.size() < *stops_after;
+    });
+  }
+
+  InferenceResult infer(const InferenceRequest& request) {
+    StopListener stop(StopListener::ByHand{});
+    TrainConfig with = inference_config(config);
+    with.graph = config.graph;
+    with.make_graph = config.make_graph;
+    with.topology = config.topology;
+    with.log_level = config.log_level;
+    with.progress = config.progress;
+    return train::infer(with, request, test::world(), stop);
+  }
+  std::string file(const std::string& name) const { return (folder_ / name).string(); }
+
+  TrainConfig config;
+  std::vector<double> losses;  ///< by epoch, on the first rank
+  std::optional<std::size_t> stops_after;
+
+ private:
+  std::filesystem::path folder_;
+};
+
+/// The logits of all nodes by one pass over the whole graph.
+at::Tensor whole_logits(const TrainConfig& config, const std::vector<nn::NamedTensor>& weights) {
+  const auto graph = test::learnable_graph(kSeed);
+  const auto model = nn::make_model({.kind = config.model,
+                                     .in_cols = graph->features.cols,
+                                     .hidden = config.hidden,
+                                     .out_cols = graph->num_classes,
+                                     .num_layers = config.num_layers(),
+                                     .heads = config.heads,
+                                     .types = graph->types,
+                                     .num_bases = config.bases});
+  nn::load_weights(*model, {.tensors = weights, .metadata = {}}, "weights");
+  std::vector<std::int32_t> indices(graph->structure.indices.begin(), graph->structure.indices.end());
+  std::vector<NodeId> ids;
+  for (NodeId v = 0; v < graph->num_nodes(); ++v) ids.push_back(v);
+  const sampling::Block block{.device = {},
+                              .num_dst = graph->num_nodes(),
+                              .num_src = graph->num_nodes(),
+                              .num_edges = graph->structure.num_edges(),
+                              .indptr = graph->structure.indptr.data(),
+                              .indices = indices.data(),
+                              .edge_ids = graph->structure.edge_ids.data(),
+                              .src_nodes = ids.data(),
+                              .src_original_ids = ids.data()};
+  const c10::NoGradGuard no_grad;
+  at::Tensor rows =
+      at::from_blob(const_cast<std::byte*>(graph->features.data), {graph->num_nodes(), graph->features.cols});
+  for (int layer = 0; layer < model->num_layers(); ++layer)
+    rows = model->forward_layer(layer, rows, block, {});
+  return rows;
+}
+
+at::Tensor read_logits(const std::string& path) {
+  const graph::NpyArray array = graph::read_npy(path);
+  const at::Tensor rows = at::empty({array.shape[0], array.shape[1]});
+  std::memcpy(rows.mutable_data_ptr(), array.data, rows.nbytes());
+  return rows;
+}
+
+class TypedTraining : public testing::TestWithParam<nn::ModelKind> {};
+
+TEST_P(TypedTraining, LearnsEvaluatesExactlyAndPredictsTheTarget) {
+  TypedRun run(GetParam());
+  const TrainResult result = run.train();
+  EXPECT_EQ(result.valid.nodes, 50);
+  EXPECT_EQ(result.test.nodes, 50);
+  EXPECT_GT(result.valid.of("accuracy"), 0.5);  // by chance 0.25
+  const InferenceResult again = run.infer({.run = run.config.output, .logits = {}, .nodes = {}});
+  EXPECT_NEAR(again.valid.loss, result.valid.loss, 1e-5);
+  EXPECT_EQ(again.test.of("accuracy"), result.test.of("accuracy"));
+  run.infer({.run = run.config.output, .logits = run.file("logits.npy"), .nodes = {}});
+  run.infer(
+      {.run = run.config.output, .logits = run.file("test.npy"), .nodes = {}, .split = NodeSplit::test});
+  if (test::world().rank() > 0) return;
+  const at::Tensor wanted = whole_logits(run.config, *result.weights).narrow(0, 80, 200);
+  const at::Tensor got = read_logits(run.file("logits.npy"));
+  ASSERT_EQ(got.sizes(), wanted.sizes());
+  EXPECT_LT((got - wanted).abs().max().item<float>(), 2e-5f);
+  EXPECT_TRUE(read_logits(run.file("test.npy")).equal(got.slice(0, 1, 200, 4)));
+}
+
+TEST_P(TypedTraining, GoesOnWhereItStopped) {
+  TypedRun run(GetParam());
+  run.config.epochs = 4;
+  run.config.dropout = 0.3;
+  run.train();
+  const std::vector<double> losses = run.losses;
+  run.config.output += "_again";
+  run.stops_after = 2;
+  EXPECT_TRUE(run.train().stopped);
+  run.stops_after.reset();
+  run.config.resume = true;
+  run.train();
+  if (test::world().rank() > 0) return;
+  ASSERT_EQ(losses.size(), 4u);
+  ASSERT_EQ(run.losses.size(), 2u);
+  EXPECT_EQ(run.losses[0], losses[2]);
+  EXPECT_EQ(run.losses[1], losses[3]);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, TypedTraining,
+                         testing::Values(nn::ModelKind::rgcn, nn::ModelKind::rsage, nn::ModelKind::rgat,
+                                         nn::ModelKind::hgt),
+                         [](const auto& info) { return std::string(enum_name(info.param)); });
+
+TEST(TypedOptions, ChangeWhatIsSampled) {
+  TypedRun run(nn::ModelKind::rgcn);
+  run.config.epochs = 1;
+  run.config.bases = 2;
+  run.train();
+  const std::vector<double> plain = run.losses;
+  run.config.output += "_named";
+  run.config.relation_fanouts = {{"paper__writes__author", {0, 0}}, {"cites", {-1, 2}}};
+  run.config.target = "paper";
+  run.train();
+  if (test::world().rank() > 0) return;
+  EXPECT_NE(run.losses, plain);
+}
+
+void expect_refused(TypedRun& run, const std::vector<std::string>& parts) {
+  StopListener stop(StopListener::ByHand{});
+  test::expect_error<InputError>([&] { train(run.config, test::world(), stop); }, parts);
+}
+
+TEST(TypedOptions, AreRefusedWithTheNamesThatThereAre) {
+  TypedRun run(nn::ModelKind::sage);
+  expect_refused(
+      run, {"--model sage: the graph has 3 types of nodes and 5 relations", "rgcn, rsage, rgat or hgt"});
+  run.config.model = nn::ModelKind::rgcn;
+  run.config.target = "authors";
+  expect_refused(run, {"--target authors", "author, paper, venue"});
+  run.config.target = "author";
+  expect_refused(run, {"no node of the type \"author\" is in the training split"});
+  run.config.target = "";
+  run.config.relation_fanouts = {{"writes", {1, 1}}};
+  expect_refused(run, {"2 relations are called \"writes\"", "author__writes__paper, paper__writes__author"});
+  run.config.relation_fanouts = {{"cites", {1}}};
+  expect_refused(run, {"--relation-fanouts: cites has 1 entries, --fanouts 2"});
+  run.config.relation_fanouts.clear();
+  run.config.inductive = true;
+  expect_refused(run, {"--inductive is not possible on a graph of several types"});
+}
+
+}  // namespace
+}  // namespace strata::train

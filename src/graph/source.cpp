@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "readers/parquet/parquet_table.hpp"
+#include "readers/text/typed_tables.hpp"
 #include "strata/graph/read_graph.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
@@ -215,8 +216,8 @@ struct Dataset {
 };
 
 const std::vector<Dataset>& datasets() {
-  static const std::vector<Key> list_keys{kIds,       kSource, kTarget, kListWeight, kNodes,
-                                          kSeparator, kHeader, kTime,   kSince,      kUntil};
+  static const std::vector<Key> list_keys{kIds,    kSource, kTarget, kListWeight, kNodes,      kSeparator,
+                                          kHeader, kTime,   kSince,  kUntil,      kTargetType, kReverse};
   static const std::vector<Dataset> known{
       {"ogb", Format::ogb, "DIR", {kSplit, kWeight, kTargetType, kReverse}},
       {"graphbolt", Format::graphbolt, "DIR", {kTask, kTargetType, kReverse}},
@@ -417,8 +418,10 @@ std::string dataset_hint(const fs::path& path) {
     return "parquet:" + place;
   if (holds("train2id.txt")) return "triples:" + place;
   if (holds("edge_index.npy") || holds("indptr.npy") || path.extension() == ".npz" ||
-      (holds("nodes") && holds("edges")))
-    return "npy:" + place;
+      (holds("nodes") && holds("edges"))) {
+    const bool tables = holds("nodes") && !typed_tables(path / "nodes").empty();
+    return (tables ? "csv:" : "npy:") + place;
+  }
   const std::string name = path.filename().string();
   const auto names = [&](std::string_view ending) {
     return name.ends_with(ending) || name.ends_with(std::string(ending) + ".gz") ||

@@ -3,12 +3,15 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "readers/dataset_path.hpp"
 #include "readers/parquet/parquet_table.hpp"
 #include "readers/text/class_tables.hpp"
+#include "readers/text/typed_tables.hpp"
 #include "readers/yaml_document.hpp"
 #include "strata/graph/manifest_file.hpp"
 #include "strata/util/error.hpp"
@@ -191,6 +194,12 @@ Files dataset_files(const DatasetSource& source) {
     case DatasetSource::Format::n_triples:
       return n_triples_files(source);
     case DatasetSource::Format::edge_list:
+      if (!is_file(source.place)) {
+        Files files = typed_tables(source.place / "nodes");
+        std::ranges::move(typed_tables(source.place / "edges"), std::back_inserter(files));
+        return files;
+      }
+      [[fallthrough]];
     case DatasetSource::Format::metis:
     case DatasetSource::Format::matrix_market:
       return is_file(source.place) ? Files{source.place} : Files{};

@@ -322,8 +322,18 @@ void measure_stated(const DatasetSource& source, InputSize& size) {
     add_node_weights(std::max<Count>(header.numbers[3], 1), size);
 }
 
+/// Measures tables of edges that may name their nodes, by the least length of a line.
+void measure_triples(const DatasetSource& source, InputSize& size) {
+  std::int64_t bytes = 0;
+  for (const fs::path& file : dataset_files(source)) bytes += bytes_of(file);
+  size.edges = bytes / (source.format == Format::n_triples ? 14 : kLeastBytesPerEdge);
+  if (source.reverse) size.edges *= 2;
+  size.bytes_in_memory = 3 * bytes;
+}
+
 /// Estimates a list of edges by the length of its first lines.
 void measure_list(const DatasetSource& source, InputSize& size) {
+  if (fs::is_directory(source.place)) return measure_triples(source, size);
   LineBlocks blocks(source.place);
   Block block;
   if (!blocks.next(block) || block.text.empty()) return;
@@ -339,15 +349,6 @@ void measure_list(const DatasetSource& source, InputSize& size) {
   constexpr Count kMostNames = 2;  // of an edge
   if (source.ids != DatasetSource::Ids::number)
     size.bytes_of_edges += size.edges * kMostNames * kNameBytes + 3 * static_cast<std::int64_t>(bytes);
-}
-
-/// Measures triples as text, by the least length of a line; every line may name two new nodes.
-void measure_triples(const DatasetSource& source, InputSize& size) {
-  std::int64_t bytes = 0;
-  for (const fs::path& file : dataset_files(source)) bytes += bytes_of(file);
-  size.edges = bytes / (source.format == Format::n_triples ? 14 : kLeastBytesPerEdge);
-  if (source.reverse) size.edges *= 2;
-  size.bytes_in_memory = 3 * bytes;
 }
 
 /// Parquet files state how many rows and values they have.

@@ -21,16 +21,16 @@ bool has_numbers(const TableLayout& layout, int column) {
   return at >= layout.first.size() || is_number(layout.first[at]) || is_missing(layout.first[at]);
 }
 
-/// Gives the fields of a column, row by row and in order: parse(field, place) -> NodeId.
-template <typename Parse>
-std::vector<NodeId> parse_ids(const NodeTable& table, int column, ThreadPool& pool,
-                              const ScratchStore* scratch, const Parse& parse) {
+/// Gives the fields of a column, row by row and in order: parse(field, place) -> Value.
+template <typename Value, typename Parse>
+std::vector<Value> parse_column(const NodeTable& table, int column, ThreadPool& pool,
+                                const ScratchStore* scratch, const Parse& parse) {
   LineBlocks blocks(table.path, block_bytes_within(scratch, pool));
   const std::string path = table.path.string();
-  std::vector<NodeId> ids;
-  parse_blocks<std::vector<NodeId>>(
+  std::vector<Value> values;
+  parse_blocks<std::vector<Value>>(
       blocks, pool,
-      [&](const Block& block, std::vector<NodeId>& piece) {
+      [&](const Block& block, std::vector<Value>& piece) {
         Lines lines(block.text);
         Count number = block.line;
         for (std::string_view line; lines.next(line); ++number) {
@@ -39,12 +39,12 @@ std::vector<NodeId> parse_ids(const NodeTable& table, int column, ThreadPool& po
           FieldsOfLine fields(line, table.layout.separator, place);
           std::optional<std::string_view> field = fields.next();
           for (int c = 0; c < column && field; ++c) field = fields.next();
-          if (!field) place.refuse(fmt::format("no column {} of ids, counted from 0", column));
+          if (!field) place.refuse(fmt::format("no column {}, counted from 0", column));
           piece.push_back(parse(*field, place));
         }
       },
-      [&](std::vector<NodeId>& piece) { ids.insert(ids.end(), piece.begin(), piece.end()); });
-  return ids;
+      [&](std::vector<Value>& piece) { std::ranges::move(piece, std::back_inserter(values)); });
+  return values;
 }
 
 NodeId number_in(std::string_view field, const Place& place) {
@@ -124,15 +124,16 @@ CsvExpectation NodeTable::expecting(std::optional<Count> rows) const {
 std::vector<NodeId> read_node_ids(const NodeTable& table, int column, const Graph& graph, ThreadPool& pool,
                                   const ScratchStore* scratch) {
   if (graph.node_names.empty())
-    return parse_ids(table, column, pool, scratch, [&](std::string_view field, const Place& place) {
-      const NodeId id = number_in(field, place);
-      if (id < 0 || id >= graph.num_nodes())
-        place.refuse(fmt::format("id {}, but the graph has the nodes [0, {})", id, graph.num_nodes()),
-                     "Ids count from 0, as those of the edges.");
-      return id;
-    });
+    return parse_column<NodeId>(
+        table, column, pool, scratch, [&](std::string_view field, const Place& place) {
+          const NodeId id = number_in(field, place);
+          if (id < 0 || id >= graph.num_nodes())
+            place.refuse(fmt::format("id {}, but the graph has the nodes [0, {})", id, graph.num_nodes()),
+                         "Ids count from 0, as those of the edges.");
+          return id;
+        });
   const auto numbers = numbers_of_names(graph);
-  return parse_ids(table, column, pool, scratch, [&](std::string_view field, const Place& place) {
+  return parse_column<NodeId>(table, column, pool, scratch, [&](std::string_view field, const Place& place) {
     const auto found = numbers.find(field);
     if (found == numbers.end())
       place.refuse(fmt::format("no edge has the node '{}'", printable(field.substr(0, 40))),
@@ -141,8 +142,18 @@ std::vector<NodeId> read_node_ids(const NodeTable& table, int column, const Grap
   });
 }
 
+std::vector<std::string> read_words(const NodeTable& table, int column, const char* what, ThreadPool& pool) {
+  return parse_column<std::string>(
+      table, column, pool, nullptr, [&](std::string_view field, const Place& place) {
+        if (what != nullptr && field.empty())
+          place.refuse(fmt::format("no {} in column {}, counted from 0", what, column));
+        place.require_utf8(field);
+        return std::string(field);
+      });
+}
+
 NodeId largest_node_id(const NodeTable& table, ThreadPool& pool) {
-  const std::vector<NodeId> ids = parse_ids(table, table.id, pool, nullptr, number_in);
+  const std::vector<NodeId> ids = parse_column<NodeId>(table, table.id, pool, nullptr, number_in);
   return ids.empty() ? -1 : *std::ranges::max_element(ids);
 }
 

@@ -37,6 +37,9 @@ struct NodeTable {
 std::vector<NodeId> read_node_ids(const NodeTable& table, int column, const Graph& graph, ThreadPool& pool,
                                   const ScratchStore* scratch);
 
+/// The fields of a column as text, row by row. An empty one is refused if `what` says what it should hold.
+std::vector<std::string> read_words(const NodeTable& table, int column, const char* what, ThreadPool& pool);
+
 /// The largest number in the column of ids, or -1.
 NodeId largest_node_id(const NodeTable& table, ThreadPool& pool);
 

@@ -12,6 +12,7 @@
 #include "readers/node_files.hpp"
 #include "readers/ogb_tables.hpp"
 #include "readers/parquet/parquet_table.hpp"
+#include "readers/text/typed_tables.hpp"
 #include "readers/typed_graph.hpp"
 #include "strata/graph/manifest_file.hpp"
 #include "strata/graph/synthetic.hpp"
@@ -57,7 +58,7 @@ void check_place(const DatasetSource& source) {
                    near.empty() ? "Check the path." : fmt::format("Did you mean {}?", printable(near)));
 }
 
-/// Whether a folder for npy: has a folder per type.
+/// Whether a folder has its nodes and edges by type.
 bool has_types(const fs::path& folder) {
   std::error_code code;
   return fs::is_directory(folder / "nodes", code) || fs::is_directory(folder / "edges", code);
@@ -76,7 +77,8 @@ Graph read_dataset(const DatasetSource& source, const ReadOptions& options, Asse
       return has_types(source.place) ? read_typed_npy(source, options, assembly)
                                      : read_npy_folder(source, options, assembly);
     case DatasetSource::Format::edge_list:
-      return read_edge_list(source, options, assembly);
+      return has_types(source.place) ? read_typed_tables(source, options, assembly)
+                                     : read_edge_list(source, options, assembly);
     case DatasetSource::Format::metis:
       return read_metis(source, options, assembly);
     case DatasetSource::Format::igb:
@@ -99,6 +101,15 @@ Graph read_dataset(const DatasetSource& source, const ReadOptions& options, Asse
   throw Error("unknown format");
 }
 
+/// Refuses what has an effect in graphs of several types only.
+void refuse_without_types(const DatasetSource& source, const Graph& graph) {
+  if (graph.types.several() || (!source.reverse && source.target.empty())) return;
+  throw InputError(fmt::format("{}: one type of nodes and one relation, for which {} has no effect",
+                               source.place.string(), source.reverse ? "reverse" : "target="),
+                   source.reverse ? "Give --direction undirected, which adds the opposite of each edge."
+                                  : "Leave it out.");
+}
+
 /// Replaces the dataset's data by those of the files.
 void replace_by_files(Graph& graph, const NodeFiles& files, Assembly& assembly) {
   ThreadPool& pool = assembly.pool;
@@ -117,7 +128,8 @@ void replace_by_files(Graph& graph, const NodeFiles& files, Assembly& assembly) 
 bool states_nodes(const DatasetSource& source) {
   using Format = DatasetSource::Format;
   if (source.nodes) return true;
-  if (source.format == Format::edge_list) return source.ids != DatasetSource::Ids::number;
+  if (source.format == Format::edge_list)
+    return source.ids != DatasetSource::Ids::number || has_types(source.place);
   if (source.format == Format::parquet) return !table_files(source.place, source.tables.nodes).empty();
   if (source.format != Format::npy) return true;
   if (has_types(source.place)) return true;
@@ -180,6 +192,7 @@ Graph read(const Source& source, const ReadOptions& options, const NodeFiles& fi
   } else {
     const DatasetSource& dataset = *source.dataset();
     graph = read_dataset(with_nodes_of(files, dataset, assembly.pool), options, assembly);
+    refuse_without_types(dataset, graph);
     const bool described = dataset.format == DatasetSource::Format::graphbolt;
     origin = (described ? dataset.place / "metadata.yaml" : dataset.place).string();
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Graphs of several types in sets of OGB, DGL and GraphBolt.
+// Graphs of several types in sets of OGB, DGL and GraphBolt, and in tables of text.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -250,6 +250,78 @@ TEST_F(TypedBolt, RefusesWhatDoesNotFit) {
   write_text(folder_ / "metadata.yaml", kTypedYaml);
   write_text(folder_ / "valid.npy", npy_bytes<std::int64_t>("<i8", "(1,)", {3}));
   refuse({"split 'valid' holds node 3", "[0, 3)"});
+}
+
+class TypedTables : public testing::Test {
+ protected:
+  TypedTables() {
+    table("nodes/person.csv", "id,age,label,split\nAnn,30,1,train\nBob,40,0,valid\n\"Cid, C\",50,,\n");
+    table("nodes/shop.tsv", "name\tsize\tstars\nA\t1\t2\nB\t3\t4\n");
+    table("edges/person__knows__person.csv", "src,dst\nAnn,Bob\n\"Cid, C\",Bob\n");
+    table("edges/person__visits__shop.csv", "from,to,weight\nBob,1,0.5\nAnn,0,2\n");
+  }
+  void table(const std::string& name, const std::string& text) const { write_text(folder_ / name, text); }
+  Graph read(const std::string& keys = "") const {
+    return read_graph("csv:" + folder_.path().string() + keys);
+  }
+  void refuse(const std::vector<std::string>& parts, const std::string& keys = "") const {
+    expect_error([&] { read(keys); }, parts);
+  }
+
+  test::TemporaryFolder folder_;
+};
+
+TEST_F(TypedTables, AreReadByNamesOrRows) {
+  const Graph graph = read();
+  EXPECT_EQ(graph.types.nodes, (std::vector<std::string>{"person", "shop"}));
+  EXPECT_EQ(graph.types.edges,
+            (std::vector<EdgeType>{{"person", "knows", "person"}, {"person", "visits", "shop"}}));
+  EXPECT_EQ(sublist(graph.structure, 1, 0), (Ids{0, 2}));
+  EXPECT_EQ(sublist(graph.structure, 4, 1), Ids{1});
+  EXPECT_EQ(graph.structure.weights, (std::vector<float>{1, 1, 2, 0.5}));
+  EXPECT_EQ(graph.types.feature_cols, (std::vector<Count>{1, 2}));
+  EXPECT_EQ(row(graph, 1), (std::vector<float>{40, 0}));
+  EXPECT_EQ(row(graph, 4), (std::vector<float>{3, 4}));
+  EXPECT_EQ(graph.labels, (Labels{1, 0, -1, -1, -1}));
+  EXPECT_EQ(graph.splits.train, Ids{0});
+  EXPECT_EQ(graph.splits.valid, Ids{1});
+  EXPECT_EQ(graph.node_names, "Ann\nBob\nCid, C\n0\n1\n");
+  EXPECT_EQ(read(",reverse").types.edges.size(), 4u);
+  test::write_gzip(folder_ / "nodes/shop.tsv.gz", "name\tsize\nA\t1\nB\t3\n");
+  std::filesystem::remove(folder_ / "nodes/shop.tsv");
+  EXPECT_EQ(read().types.feature_cols, (std::vector<Count>{1, 1}));
+}
+
+TEST_F(TypedTables, RefuseWhatDoesNotFit) {
+  table("edges/person__knows__person.csv", "src,dst\nAnn,Dan\n");
+  refuse({"person__knows__person.csv: 'Dan' is not an id of", "person.csv"});
+  table("edges/person__knows__person.csv", "src,dst\nAnn,Bob\n");
+  table("edges/person__visits__shop.csv", "from,to\nBob,2\n");
+  refuse({"edge 0 names node 2 of the type 'shop', which has 2 nodes"});
+  table("edges/person__visits__shop.csv", "from,to\nBob,B\n");
+  refuse({"person__visits__shop.csv:2", "'B' is not an integer"});
+  table("edges/person__visits__shop.csv", "from,to\nBob,1\n");
+  table("edges/person__in__city.csv", "from,to\nBob,1\n");
+  refuse({"there is no table of the type 'city'", "nodes/city.csv"});
+  std::filesystem::remove(folder_ / "edges/person__in__city.csv");
+  table("nodes/person.csv", "id,age,label,split\nAnn,30,1,train\nAnn,40,0,valid\n");
+  refuse({"person.csv: the id 'Ann' stands twice"});
+  table("nodes/person.csv", "id,age,label,split\nAnn,30,1,trian\nBob,40,0,valid\n");
+  refuse({"person.csv: the split 'trian' of node 0"});
+  table("nodes/person.csv", "1,2\n3,4\n");
+  refuse({"person.csv: no line names its columns"});
+  refuse({"a key of one list of edges"}, ",ids=string");
+  std::filesystem::remove_all(folder_ / "nodes");
+  refuse({"nodes: no table in it"});
+}
+
+TEST(GraphsOfOneType, RefuseWhatNeedsSeveral) {
+  const test::TemporaryFolder folder;
+  write_text(folder / "edge_index.npy", npy_bytes<std::int64_t>("<i8", "(2, 1)", {0, 1}));
+  expect_error([&] { read_graph("npy:" + folder.path().string() + ",reverse"); },
+               {"reverse has no effect", "--direction undirected"});
+  expect_error([&] { read_graph("npy:" + folder.path().string() + ",target=paper"); },
+               {"target= has no effect"});
 }
 
 }  // namespace

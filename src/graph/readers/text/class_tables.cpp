@@ -31,34 +31,6 @@ int column_of(const TableLayout& layout, const std::string& name, const char* op
   return column;
 }
 
-std::vector<std::string> read_words(const NodeTable& table, int column, ThreadPool& pool) {
-  LineBlocks blocks(table.path);
-  const std::string path = table.path.string();
-  std::vector<std::string> words;
-  parse_blocks<std::vector<std::string>>(
-      blocks, pool,
-      [&](const Block& block, std::vector<std::string>& piece) {
-        Lines lines(block.text);
-        Count number = block.line;
-        for (std::string_view line; lines.next(line); ++number) {
-          if (number < table.layout.first_line || line.find_first_not_of(' ') == line.npos) continue;
-          const Place place = place_of(line, number, block, path);
-          FieldsOfLine fields(line, table.layout.separator, place);
-          std::optional<std::string_view> field = fields.next();
-          for (int c = 0; c < column && field; ++c) field = fields.next();
-          if (!field || field->empty())
-            place.refuse(fmt::format("no class in column {}, counted from 0", column));
-          place.require_utf8(*field);
-          piece.emplace_back(*field);
-        }
-      },
-      [&](std::vector<std::string>& piece) {
-        words.insert(words.end(), std::make_move_iterator(piece.begin()),
-                     std::make_move_iterator(piece.end()));
-      });
-  return words;
-}
-
 /// The nodes of one table and the names of their classes.
 struct Classes {
   fs::path path;
@@ -73,7 +45,7 @@ Classes read_table(const fs::path& path, const DatasetSource& source, const Grap
             label = column_of(table.layout, source.tables.label, "label", ColumnRole::label, origin);
   return {.path = path,
           .nodes = read_node_ids(table, id, graph, pool, nullptr),
-          .names = read_words(table, label, pool)};
+          .names = read_words(table, label, "class", pool)};
 }
 
 }  // namespace

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graphs of several types from files to predictions: cut, trained, evaluated and predicted on any ranks and machines, with equal results."""
+import json
+import signal
+
+import numpy as np
+
+import strata_e2e as e2e
+
+SIZES = {'paper': 1200, 'author': 700, 'venue': 12}
+COLS = {'paper': 24, 'author': 10}   # venues have no features
+RELATIONS = {('author', 'writes', 'paper'): 5000, ('paper', 'written_by', 'author'): 5000, ('paper', 'cites', 'paper'): 6000,
+             ('venue', 'publishes', 'paper'): 1200, ('paper', 'in', 'venue'): 1200}
+JOB = ['--hidden', '16', '--fanouts', '5,4', '--global-batch-size', '90', '--epochs', '3', '--log-every', '1', '--seed', '4', '--dropout', '0']
+MODELS = 'rgcn', 'rgat', 'hgt'
+
+
+def write(folder):
+    """A typed folder whose papers cite and are written by papers and authors of their class."""
+    random = np.random.default_rng(1)
+    classes = {kind: random.integers(4, size=size) for kind, size in SIZES.items()}
+    centers = {kind: random.normal(size=(4, cols)) for kind, cols in COLS.items()}
+    for kind, size in SIZES.items():
+        place = folder / 'nodes' / kind
+        place.mkdir(parents=True)
+        if kind in COLS:
+            np.save(place / 'x.npy', (centers[kind][classes[kind]] + 2 * random.normal(size=(size, COLS[kind]))).astype(np.float32))
+        else:
+            np.save(place / 'num_nodes.npy', size)
+    papers = folder / 'nodes/paper'
+    order = random.permutation(SIZES['paper'])
+    np.save(papers / 'y.npy', classes['paper'])
+    for name, ids in {'train': order[:540], 'valid': order[540:840], 'test': order[840:]}.items():
+        np.save(papers / f'{name}.npy', np.sort(ids))
+    reverse = {'written_by': 'writes', 'in': 'publishes'}
+    made = {}
+    for (source, name, destination), count in RELATIONS.items():
+        if name in reverse:
+            made[name] = made[reverse[name]][::-1]
+        else:
+            ends = random.integers(SIZES[destination], size=3 * count), random.integers(SIZES[source], size=3 * count)
+            likely = (classes[destination][ends[0]] == classes[source][ends[1]]) | (random.random(3 * count) < .1)
+            made[name] = np.stack([ends[1][likely], ends[0][likely]])[:, :count]
+        place = folder / 'edges' / f'{source}__{name}__{destination}'
+        place.mkdir(parents=True)
+        np.save(place / 'edge_index.npy', made[name])
+
+
+class Types(e2e.Case):
+    def setUp(self):
+        super().setUp()
+        write(self.folder / 'graph')
+        self.spec = f'npy:{self.folder / "graph"}'
+
+    def test_results_are_equal_on_any_ranks_machines_and_parts(self):
+        one, three = self.build(self.spec, 1), self.build(self.spec, 3)
+        for model in MODELS:
+            with self.subTest(model):
+                run, _ = self.train(one, '--model', model, *JOB)
+                alone = e2e.step_losses(run)
+                self.assertLess(alone[-1], 0.9 * alone[0])
+                for ranks, machines in ((2, []), (3, ['--ranks-per-machine', '1'])):
+                    other, _ = self.train(three, '--model', model, *JOB, *machines, ranks=ranks)
+                    np.testing.assert_allclose(e2e.step_losses(other), alone, rtol=2e-4)
+                    np.testing.assert_allclose(e2e.final(other)['test']['accuracy'], e2e.final(run)['test']['accuracy'], atol=0.02)
+                logits = np.load(self.predict(run, one))
+                np.testing.assert_allclose(np.load(self.predict(run, three, ranks=2)), logits, rtol=1e-3, atol=1e-4)
+
+    def test_a_run_that_was_stopped_goes_on(self):
+        graph = self.build(self.spec, 2)
+        whole, _ = self.train(graph, '--model', 'rsage', *JOB)
+        stopped = self.folder / 'stopped'
+        code, text = self.signalled(graph, stopped, signal.SIGUSR1, '--model', 'rsage', *JOB)
+        self.assertEqual(code, 75, text)
+        done = self.run_program(e2e.mpirun_command(1, ['--resume', stopped]))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        np.testing.assert_allclose(e2e.step_losses(stopped), e2e.step_losses(whole), rtol=2e-4)
+
+    def test_parts_are_described_and_verified(self):
+        graph = self.build(self.spec, 2)
+        done = self.run_program([e2e.BIN / 'strata-partition', 'verify', graph])
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        done = self.run_program([e2e.BIN / 'strata-partition', 'info', graph, '--json'])
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        text = json.dumps(json.loads(done.stdout))
+        for word in (*SIZES, *(name for _, name, _ in RELATIONS)):
+            self.assertIn(word, text)
+
+
+if __name__ == '__main__':
+    e2e.main()

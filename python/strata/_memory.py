@@ -12,16 +12,18 @@ import os
 import pathlib
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from strata import _core
+from strata._arrays import host_array
 from strata._jobs import Bars, finish
 from strata._process import process, together
+from strata._typed_parts import STORED, TypedGraph, arrays_to_store
 from strata.errors import InputError
 from strata.graph import Graph, load, require_graph
-from strata.objects import Described, describe, write
+from strata.objects import Described, describe, typed_graph, write
 
 _SHARED = pathlib.Path("/dev/shm")
 _PIECE = 32 << 20  # bytes that are sent to other hosts at a time
@@ -37,14 +39,15 @@ class _Given:
         key: the same for the same graph in memory.
         words: what it is, for records and messages.
         num_bytes: of its arrays.
-        write: makes a copy in a folder and returns its name for strata-partition; None: there is nothing to copy.
+        write: makes a copy in a folder and returns its name for strata-partition, or arrays that it takes as they are; None: there is
+            nothing to copy.
     """
 
     name: str | None = None
     key: str = ""
     words: str = ""
     num_bytes: int = 0
-    write: Callable[[pathlib.Path], str] | None = None
+    write: Callable[[pathlib.Path], str | _core.TypedArrays] | None = None
 
 
 # ---- Folders ----
@@ -96,8 +99,10 @@ def _look_at(graph: Any, needs_parts: bool) -> _Given:
         return _Given()
     if isinstance(graph, (str, os.PathLike)):
         return _of_name(os.fspath(graph), needs_parts)
+    if needs_parts and (typed := typed_graph(graph)) is not None:
+        return _of_types(typed, f"graph {graph._number}" if isinstance(graph, Graph) else "")
     if isinstance(graph, Graph):
-        require_graph(graph, several_types=not needs_parts)
+        require_graph(graph, several_types=True)
         again = graph._again
         if again is None or again.func is not load:
             return _Given(
@@ -111,10 +116,24 @@ def _look_at(graph: Any, needs_parts: bool) -> _Given:
     arrays = {name: value for name, value in described.arrays.items() if name != "num_nodes"}
     shapes = ", ".join(f"{name}={list(value.shape)}" for name, value in arrays.items())
     return _Given(
-        key=_digest(described) if process().size > 1 else "",
+        key=_digest(arrays, str(described.arrays.get("num_nodes"))) if process().size > 1 else "",
         words=f"{type(graph).__name__}({shapes})",
         num_bytes=sum(value.nbytes for value in arrays.values()),
         write=functools.partial(_write, described),
+    )
+
+
+def _of_types(graph: TypedGraph, key: str) -> _Given:
+    nodes, edges, edge_index = graph
+    arrays = {f"edge_index of {kind}": host_array(ends, "edge_index") for kind, ends in edge_index.items()}
+    for kind, one in [*nodes.items(), *edges.items()]:
+        arrays |= {f"{name} of {kind}": host_array(values, name) for name, values in one.attributes.items() if name in STORED}
+    sizes = {kind: one.size for kind, one in nodes.items()}
+    return _Given(
+        key=key or (_digest(arrays, str(sizes)) if process().size > 1 else ""),
+        words=f"a graph of {len(nodes)} types and {len(edges)} relations",
+        num_bytes=sum(array.nbytes for array in arrays.values()),
+        write=lambda _: arrays_to_store(graph),
     )
 
 
@@ -136,15 +155,14 @@ def _write(described: Described, folder: pathlib.Path) -> str:
     return f"npy:{folder / 'graph'}"
 
 
-def _digest(described: Described) -> str:
-    found = hashlib.blake2b(digest_size=16)
-    for name, value in sorted(described.arrays.items()):
-        if name == "num_nodes":
-            found.update(f"{name} {value} ".encode())
-            continue
+def _digest(arrays: Mapping[str, Any], facts: str) -> str:
+    import numpy
+
+    found = hashlib.blake2b(facts.encode(), digest_size=16)
+    for name, value in sorted(arrays.items()):
         found.update(f"{name} {value.dtype} {value.shape} ".encode())
         if value.size:
-            found.update(value.reshape(-1).view("uint8"))
+            found.update(numpy.ascontiguousarray(value).reshape(-1).view("uint8").data)
     return found.hexdigest()
 
 
@@ -175,7 +193,7 @@ def as_input(graph: Any) -> Iterator[str]:
         yield given.name or ""
         return
     with scratch_folder(2 * given.num_bytes) as folder, _without_place(folder):
-        yield _in_words(given.words, given.write(folder))
+        yield _in_words(given.words, str(given.write(folder)))
 
 
 class Parts:
@@ -242,10 +260,15 @@ def _require_same(given: _Given, key: str, holder: int) -> None:
         )
 
 
-def _cut(source: str, output: pathlib.Path, parts: int, bars: Bars) -> None:
+def _cut(source: str | _core.TypedArrays, output: pathlib.Path, parts: int, bars: Bars) -> None:
     """Keeps repeated edges, as from_tensors() does."""
-    options = [("input", [source]), ("parts", [str(parts)]), ("output", [str(output)]), ("duplicates", ["keep"])]
-    finish(_core.CommandJob.start("build", [], options, "strata.partition"), bars)
+    options = [("parts", [str(parts)]), ("output", [str(output)])]
+    if isinstance(source, str):
+        options += [("input", [source]), ("duplicates", ["keep"])]
+        job = _core.CommandJob.start("build", [], options, "strata.partition")
+    else:
+        job = _core.CommandJob.build_of(source, [*options, ("input", ["memory"])], "strata.partition")
+    finish(job, bars)
 
 
 def _piece_of(path: pathlib.Path, start: int) -> bytes:

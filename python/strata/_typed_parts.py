@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 TypedGraph = tuple[Mapping[str, OneType], Mapping[EdgeType, OneType], Mapping[EdgeType, Any]]  # as from_types() takes it
 _SPLITS = {"train_mask": "train", "val_mask": "valid", "valid_mask": "valid", "test_mask": "test"}
+STORED = frozenset({"x", "y", "edge_weight", *_SPLITS})  # attributes that parts hold
 
 
 def stored_types(core: _core.Graph, has_edge_ids: bool) -> Types | None:

@@ -134,8 +134,11 @@ TargetType find_target(const std::string& name, const store::MachineGraph& graph
 
 std::string missing_features(const graph::GraphTypes& types) {
   std::vector<std::string> without;
+  const auto has_nodes = [&](std::size_t t) {
+    return types.node_offsets.empty() || types.node_offsets[t] < types.node_offsets[t + 1];
+  };
   for (std::size_t t = 0; t < types.feature_cols.size(); ++t)
-    if (types.feature_cols[t] == 0) without.push_back(types.nodes[t]);
+    if (types.feature_cols[t] == 0 && has_nodes(t)) without.push_back(types.nodes[t]);
   if (without.empty()) return "";
   return fmt::format(
       "nodes of the types {} have no features: the model sees zeros for them, and in its first layer only "

@@ -179,7 +179,7 @@ class Memory(unittest.TestCase):
             (scipy.sparse.csr_array((3, 4)), r"the matrix has the shape \(3, 4\)"),
             (scipy.sparse.eye(5), "no node features"),
             (Data(num_nodes=3), "has no edge_index"),
-            (HeteroData(), "the HeteroData has several types of nodes or edges"),
+            (HeteroData(), "at least one type of nodes and one relation"),
             ([self.data, self.data], "a list of 2 graphs"),
             (whole | {"x": whole["x"][:-1]}, "^x.npy says 399 nodes, y.npy says 400"),
             (whole | {"edge_index": whole["edge_index"] + 1}, "400"),

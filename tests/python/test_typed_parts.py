@@ -124,8 +124,27 @@ class TypedParts(unittest.TestCase):
             self.parts(2, data)
         with self.assertRaisesRegex(strata.InputError, "duplicates has no effect"):
             self.parts(3, duplicates="keep")
-        with self.assertRaisesRegex(strata.InputError, "several types"):
-            strata.convert(self.folder / f"parts-{self.id()}-2", f"npy:{self.folder / 'npy'}", progress=False)
+
+    def test_become_folders_of_arrays(self):
+        strata.convert(self.parts(2), f"npy:{self.folder / 'arrays'}", progress=False)
+        with strata.load(f"npy:{self.folder / 'arrays'}") as graph:
+            self.assertEqual([sorted(names) for names in graph.metadata()], [sorted(names) for names in self.data.metadata()])
+            (batch,) = strata.NeighborLoader(graph, [-1], input_nodes="author", batch_size=COUNTS["author"])
+            relation = batch["paper", "written_by", "author"]
+            self.assertGreater(len(relation.e_id), 1100)  # of 1,200, without those that are there twice
+            ends = torch.stack([batch["paper"].n_id[relation.edge_index[0]], batch["author"].n_id[relation.edge_index[1]]])
+            self.assertTrue(torch.equal(ends, self.data["paper", "written_by", "author"].edge_index[:, relation.e_id]))
+            self.assertTrue(torch.equal(batch["author"].x, self.data["author"].x[batch["author"].n_id]))
+
+    def test_train_and_predict_from_memory(self):
+        options = {"model": "rsage", "hidden": 8, "fanouts": [3, 2], "epochs": 2, "seed": 1, "device": "cpu"}
+        of_data = strata.train(self.data, output=self.folder / "of-data", **options)
+        of_parts = strata.train(str(self.parts(1)), output=self.folder / "of-parts", **options)
+        self.assertEqual(of_data.valid.loss, of_parts.valid.loss)
+        self.assertEqual(strata.train(self.graph, output=self.folder / "of-graph", **options).valid.loss, of_data.valid.loss)
+        logits = strata.predict(of_data, self.data)
+        self.assertEqual(logits.shape, (COUNTS["paper"], 5))
+        self.assertTrue(torch.equal(logits, strata.predict(of_parts, self.parts(3))))
 
     def test_keep_the_names_of_one_type_and_one_relation(self):
         data = HeteroData()

@@ -181,7 +181,10 @@ class TypedLayers(unittest.TestCase):
                     relations._made.clear()
                     outs.append(graded(layer, [], lambda layer, call=call: [call(layer)]))
             for one, two in zip(*outs, strict=True):
-                self.assertTrue(torch.equal(one, two), type(layer).__name__)
+                if DEVICE.type == "cpu":
+                    self.assertTrue(torch.equal(one, two), type(layer).__name__)
+                else:  # products of other lengths may be split in another way
+                    torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-5)
 
     def test_the_host_never_waits_for_a_gpu(self):
         if DEVICE.type != "cuda":

@@ -130,6 +130,7 @@ class TypedParts(unittest.TestCase):
         with strata.load(f"npy:{self.folder / 'arrays'}") as graph:
             self.assertEqual([sorted(names) for names in graph.metadata()], [sorted(names) for names in self.data.metadata()])
             (batch,) = strata.NeighborLoader(graph, [-1], input_nodes="author", batch_size=COUNTS["author"])
+            batch = batch.cpu()
             relation = batch["paper", "written_by", "author"]
             self.assertGreater(len(relation.e_id), 1100)  # of 1,200, without those that are there twice
             ends = torch.stack([batch["paper"].n_id[relation.edge_index[0]], batch["author"].n_id[relation.edge_index[1]]])

@@ -218,7 +218,7 @@ def _gat(layers: list[GATConv], merged: _Merged) -> Tensor:
     attention = torch.stack([torch.cat([layer.att_src for layer in layers]), torch.cat([layer.att_dst for layer in layers])])
     columns = torch.einsum("rhci,erhc->erhi", by_head, attention).to(x_src.dtype)
     if columns[..., 0].numel() <= merged.x.shape[1]:
-        src_scores, dst_scores = _scores_of_nodes(columns, merged, pairs.ends, sources)
+        src_scores, dst_scores = _scores_of_nodes(columns, merged, pairs)
     else:
         x_dst = sum_of_neighbors(merged.x, relations.by_destination.lists_of_rows(relations.rows.num_src))
         src_scores = ops.grouped_product(x_src, columns[0].transpose(1, 2), pairs.ends).float()
@@ -243,15 +243,14 @@ def _gat(layers: list[GATConv], merged: _Merged) -> Tensor:
     return sum_of_neighbors(attended, relations.of_nodes)
 
 
-def _scores_of_nodes(columns: Tensor, merged: _Merged, ends: Tensor, sources: Tensor) -> tuple[Tensor, Tensor]:
+def _scores_of_nodes(columns: Tensor, merged: _Merged, pairs: SourceLists) -> tuple[Tensor, Tensor]:
     """Scores of the pairs and of the rows, picked from those of all nodes over all relations, which are one product.
 
-    columns [2, R, H, in]: for sources and for destinations; ends and sources: of the pairs.
+    columns [2, R, H, in]: for sources and for destinations.
     """
     relations, num_relations = merged.relations, columns.shape[1]
-    in_src = _numbers(sources, ends, 0, 2 * num_relations)
-    destinations = _only_neighbors(relations.by_destination.lists_of_rows())
-    in_dst = _numbers(destinations, relations.ends, num_relations, 2 * num_relations)
+    in_src = _numbers(pairs.sources, pairs.ends, 0, 2 * num_relations)
+    in_dst = _numbers(relations.by_destination.lists_of_rows(), relations.ends, num_relations, 2 * num_relations)
     scores = torch.nn.functional.linear(merged.x, columns.flatten(0, 2)).view(-1, columns.shape[2])
     picked = scores.index_select(0, torch.cat([in_src, in_dst])).float()
     src_scores, dst_scores = torch.split(picked, [len(in_src), len(in_dst)])
@@ -263,7 +262,9 @@ def _only_neighbors(rows: EdgeLists) -> Tensor:
     return rows.indices[rows.indptr[:-1].clamp(max=max(0, len(rows.indices) - 1))]
 
 
-def _numbers(nodes: Tensor, ends: Tensor, first: int, count: int) -> Tensor:
-    """node * count + first + relation of each row."""
-    places = torch.arange(len(nodes), device=ends.device, dtype=torch.int32)
+def _numbers(rows: EdgeLists, ends: Tensor, first: int, count: int) -> Tensor:
+    """node * count + first + relation of each row. Empty rows have nodes in turn: sums of their gradients, which are 0, would wait for
+    each other at a single one."""
+    places = torch.arange(rows.num_dst, device=ends.device, dtype=torch.int32)
+    nodes = torch.where(rows.indptr.diff() > 0, _only_neighbors(rows), places % max(1, rows.num_src))
     return nodes.long() * count + first + torch.searchsorted(ends, places, right=True).clamp(max=len(ends) - 1)

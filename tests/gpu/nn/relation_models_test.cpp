@@ -53,8 +53,13 @@ TEST_P(RelationModelsOnAGpu, ComputeWhatTheCpuDoes) {
   const auto got = results_of(GetParam(), block, kGpu), again = results_of(GetParam(), block, kGpu);
   ASSERT_EQ(got.size(), wanted.size());
   for (std::size_t i = 0; i < got.size(); ++i) {
-    const float largest = 1 + wanted[i].abs().max().item<float>();
-    EXPECT_LT((got[i] - wanted[i]).abs().max().item<float>() / largest, GetParam().bf16 ? 0.05f : 1e-4f) << i;
+    const at::Tensor difference = got[i] - wanted[i];
+    if (GetParam().bf16) {  // single elements differ by more, where rounding changes the sign before a ReLU
+      EXPECT_LT((difference.norm() / wanted[i].norm()).item<float>(), 0.04f) << i;
+    } else {
+      const float largest = 1 + wanted[i].abs().max().item<float>();
+      EXPECT_LT(difference.abs().max().item<float>() / largest, 1e-4f) << i;
+    }
     EXPECT_TRUE(got[i].equal(again[i])) << i << ": other bits again";
   }
 }

@@ -168,9 +168,10 @@ std::vector<Picks> picks_of(const sampling::MiniBatch& batch, const cuda::Stream
 std::vector<Picks> sample(const MachineGraph& graph, const sampling::SamplerOptions& options,
                           const sampling::ExchangeContext& exchange, const std::vector<NodeId>& originals) {
   const GraphView& view = graph.view();
+  const IdSpan original_ids = graph.host_view().original_ids;
   std::vector<NodeId> seeds(originals.size());
   for (NodeId v = 0; v < view.num_nodes; ++v) {
-    const auto found = std::ranges::find(originals, view.original_ids[v]);
+    const auto found = std::ranges::find(originals, original_ids[v]);
     if (found != originals.end()) seeds[at(found - originals.begin())] = v;
   }
   ThreadPool pool(2);

@@ -115,7 +115,8 @@ void add_partitioning(OptionTable& table, Arguments& args, const char* more) {
   table.add_as<Constraints>(
       "balance", args.balance,
       "What auto, multilevel and metis balance, separated by commas: nodes, edges (in-edges), train (training "
-      "nodes), weights (every kind of node weight in the input), types (the nodes of each type)");
+      "nodes), weights (every kind of node weight in the input), types (the nodes of each type). Default: nodes, "
+      "and of several types nodes,train");
   table.add_as<Share>("imbalance", assign.imbalance,
                       "Allowed imbalance: how far a part may exceed the mean; 0.03 is 3 percent");
   table.add_as<options::Integer<int, 0, 65536>>(

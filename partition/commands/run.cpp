@@ -41,6 +41,15 @@ void write_facts(const Arguments& args, const BuildReport& report) {
   }
 }
 
+/// Balances training nodes of several types, too, where nothing else is asked for: few edges are cut where types
+/// keep together, and one part could then have all nodes of the type that is trained on.
+void balance_training_nodes(Arguments& args, const graph::Graph& graph) {
+  AssignOptions& assign = args.build.assign;
+  if (!args.balance.empty() || !looks_for_few_cut_edges(assign.method)) return;
+  if (graph.types.nodes.size() > 1 && !graph.splits.train.empty())
+    assign.balance = {Constraint::nodes, Constraint::train};
+}
+
 /// Reads the input of args.input, partitions it and reports the result.
 CommandResult build_from_input(Arguments& args, const options::GivenOptions& given, StopFlag& stop) {
   check_seed(args, given);
@@ -63,6 +72,7 @@ CommandResult build_from_input(Arguments& args, const options::GivenOptions& giv
   stop.check();
   check_has_nodes(input.stored.graph, args.input);
   check_has_features(input.stored.graph, args.input);
+  if (!input.scratch) balance_training_nodes(args, input.stored.graph);
   BuildReport report = input.scratch ? build(std::move(input.stored), args.build, *input.scratch, stop)
                                      : build(std::move(input.stored.graph), args.build, stop);
   report.phases.insert(report.phases.begin(), reading);

@@ -237,29 +237,59 @@ fs::path make_folder(const fs::path& parent, const std::string& name) {
   return parent / name;
 }
 
-/// Writes the edges of a relation in the order of their ids; both ends count within their types.
-void write_relation(const graph::ListsView& lists, Range edges, NodeId first_source, Range destinations,
-                    const fs::path& folder, const StopFlag& stop) {
-  std::vector<NodeId> ends(at(2 * edges.count));
-  std::vector<float> weights(lists.weights.empty() ? 0 : at(edges.count));
+/// The edges of a relation in the order of their ids; both ends count within their types. Repeated edges that
+/// were removed have left ids without edges, which the arrays do not keep.
+struct RelationArrays {
+  std::vector<NodeId> sources, destinations;
+  std::vector<float> weights;  ///< empty: none
+
+  static constexpr NodeId kNone = -1;
+
+  void drop_missing() {
+    std::size_t kept = 0;
+    for (std::size_t e = 0; e < sources.size(); ++e) {
+      if (sources[e] == kNone) continue;
+      sources[kept] = sources[e];
+      destinations[kept] = destinations[e];
+      if (!weights.empty()) weights[kept] = weights[e];
+      ++kept;
+    }
+    sources.resize(kept);
+    destinations.resize(kept);
+    if (!weights.empty()) weights.resize(kept);
+  }
+};
+
+RelationArrays edges_of_relation(const graph::ListsView& lists, Range edges, NodeId first_source,
+                                 Range destinations) {
+  RelationArrays arrays{.sources = std::vector<NodeId>(at(edges.count), RelationArrays::kNone),
+                        .destinations = std::vector<NodeId>(at(edges.count)),
+                        .weights = std::vector<float>(lists.weights.empty() ? 0 : at(edges.count))};
   const auto take = [&](NodeId v, Count e, NodeId source) {
     const EdgeId edge = (lists.edge_ids.size == 0 ? e : lists.edge_ids[e]) - edges.first;
     if (edge < 0 || edge >= edges.count) return;
-    ends[at(edge)] = source - first_source;
-    ends[at(edges.count + edge)] = v - destinations.first;
-    if (!weights.empty()) weights[at(edge)] = lists.weights[at(e)];
+    arrays.sources[at(edge)] = source - first_source;
+    arrays.destinations[at(edge)] = v - destinations.first;
+    if (!arrays.weights.empty()) arrays.weights[at(edge)] = lists.weights[at(e)];
   };
   lists.indices.visit([&](const auto* sources) {
     for (NodeId v = destinations.first; v < destinations.end(); ++v)
       for (Count e = lists.indptr[at(v)]; e < lists.indptr[at(v) + 1]; ++e) take(v, e, sources[e]);
   });
+  arrays.drop_missing();
+  return arrays;
+}
+
+void write_relation(const RelationArrays& edges, const fs::path& folder, const StopFlag& stop) {
   stop.check();
-  NpyWriter file(folder / "edge_index.npy", DType::i64, {2, edges.count});
-  file.write(ends.data(), ends.size() * sizeof(NodeId));
+  const Count count = std::ssize(edges.sources);
+  NpyWriter file(folder / "edge_index.npy", DType::i64, {2, count});
+  file.write(edges.sources.data(), edges.sources.size() * sizeof(NodeId));
+  file.write(edges.destinations.data(), edges.destinations.size() * sizeof(NodeId));
   file.close();
-  if (weights.empty()) return;
-  NpyWriter weight_file(folder / "edge_weight.npy", DType::f32, {edges.count});
-  weight_file.write(weights.data(), weights.size() * sizeof(float));
+  if (edges.weights.empty()) return;
+  NpyWriter weight_file(folder / "edge_weight.npy", DType::f32, {count});
+  weight_file.write(edges.weights.data(), edges.weights.size() * sizeof(float));
   weight_file.close();
 }
 
@@ -288,8 +318,9 @@ void write_types(const graph::Graph& graph, const graph::ListsView& lists, const
     const auto& [source, name, destination] = types.edges[r];
     const fs::path place =
         make_folder(folder / "edges", fmt::format("{}__{}__{}", source, name, destination));
-    write_relation(lists, range_of(types.edge_offsets, r, lists.num_edges()), nodes_called(source).first,
-                   nodes_called(destination), place, stop);
+    write_relation(edges_of_relation(lists, range_of(types.edge_offsets, r, lists.num_edges()),
+                                     nodes_called(source).first, nodes_called(destination)),
+                   place, stop);
   }
 }
 

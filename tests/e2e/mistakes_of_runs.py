@@ -15,6 +15,7 @@ def prepare(folder, shell):
     for line in (f'strata-partition build --input {SPEC} --parts 2 --output parts',
                  f'strata-partition build --input {SPEC},valid=0 --parts 1 --output novalid',
                  f'strata-partition build --input {SPEC.replace("features=8", "features=9")} --parts 1 --output wider',
+                 'strata-partition build --input synthetic:igbh,scale=0.00001,cols=8 --parts 2 --output types',
                  f'{TRAIN} {job} --output done'):
         code, text = shell(line)
         assert code == 0, text
@@ -57,6 +58,16 @@ TABLE = (
     Mistake('strata-train test done --graph parts', ('Did you mean evaluate?',)),
     Mistake('strata-train infer done --graph parts', ('Did you mean predict?',)),
     Mistake('strata-train help', ('Did you mean --help?',)),
+    # graphs of several types
+    Mistake('strata-train --graph types', ('6 types of nodes and 11 relations', 'rgcn, rsage, rgat or hgt')),
+    Mistake('strata-train --graph types --model rgcn --target autor', ('no such type', 'author, conference, fos')),
+    Mistake('strata-train --graph types --model rgcn --target author', ('"author"', 'training split')),
+    Mistake('strata-train --graph types --model rgcn --relation-fanouts reads=2,2,2', ('no relation "reads"', 'paper__cites__paper')),
+    Mistake('strata-train --graph types --model rgcn --relation-fanouts cites=2', ('cites has 1 entries, --fanouts 3',)),
+    Mistake('strata-train --graph types --model rgcn --relation-fanouts cites', ('NAME=15,10',)),
+    Mistake('strata-train --graph types --model rgat --bases 3', ('--bases has no effect', '--model rgcn')),
+    Mistake('strata-train --graph types --model rgcn --inductive', ('--inductive is not possible', 'several types')),
+    Mistake('strata-train --graph parts --model rgcn --target author', ('no such type',)),
     # launchers that are not Open MPI's
     Mistake('PMI_RANK=0 PMI_SIZE=3 PMI_FD=9 ' + TRAIN, ('MPI started 3 ranks (PMI_SIZE=3)', 'libmpi.so.12', 'LD_LIBRARY_PATH')),
     Mistake('MV2_COMM_WORLD_RANK=0 MV2_COMM_WORLD_SIZE=5 ' + TRAIN.replace('strata-train', 'strata-plan'), ('MV2_COMM_WORLD_SIZE=5', 'strata-run -n N')),

@@ -397,8 +397,8 @@ def attend_over_edges(
 
 
 def _attended_rows(rows: Tensor) -> Tensor:
-    """In the type that the kernels of the device take."""
-    return _array(rows if rows.is_cuda else rows.float())
+    """In float32 where the device's kernels take no bfloat16."""
+    return _array(rows.float() if rows.dtype == torch.bfloat16 and not rows.is_cuda else rows)
 
 
 @attend_over_edges.register_fake

@@ -111,7 +111,8 @@ TEST_F(TypedParts, BecomeFoldersOfArrays) {
   const graph::Graph graph = random_typed_graph({.weights = true});
   StopFlag stop;
   write_npy_folder(graph, folder_ / "arrays", stop);
-  const graph::Graph read = graph::read_graph(graph::Source("npy:" + (folder_ / "arrays").string()));
+  const graph::Source arrays("npy:" + (folder_ / "arrays").string());
+  const graph::Graph read = graph::read_graph(arrays, {.duplicates = graph::EdgePolicy::keep});
   EXPECT_THAT(read.types.nodes, testing::UnorderedElementsAreArray(graph.types.nodes));
   ASSERT_THAT(read.types.edges, testing::UnorderedElementsAreArray(graph.types.edges));
   for (std::size_t r = 0; r < read.types.edges.size(); ++r) {
@@ -133,8 +134,15 @@ TEST_F(TypedParts, BecomeFoldersOfArrays) {
     EXPECT_EQ(read.types.feature_cols[at(number)], cols) << type;
     EXPECT_EQ(row(read, first_of(read, type) + 3), row(graph, first_of(graph, type) + 3)) << type;
   }
-  write_npy_folder(read, folder_ / "again", stop);
-  expect_same(graph::read_graph(graph::Source("npy:" + (folder_ / "again").string())), read);
+  const graph::Graph cleaned = graph::read_graph(arrays);
+  EXPECT_LT(cleaned.structure.num_edges(), read.structure.num_edges());
+  write_npy_folder(cleaned, folder_ / "again", stop);
+  const graph::Graph again = graph::read_graph(graph::Source("npy:" + (folder_ / "again").string()),
+                                               {.duplicates = graph::EdgePolicy::keep});
+  EXPECT_EQ(again.structure.indptr, cleaned.structure.indptr);
+  EXPECT_EQ(again.structure.indices, cleaned.structure.indices);
+  EXPECT_EQ(again.structure.weights, cleaned.structure.weights);
+  EXPECT_EQ(values_of(again.features), values_of(read.features));
 }
 
 TEST_F(TypedParts, RefuseNamesThatNoFolderHas) {

@@ -18,10 +18,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMostRelations = 50;  // in tables
 
-std::vector<Count> ends_of(const std::vector<Count>& offsets, Count all) {
-  return offsets.empty() ? std::vector<Count>{0, all} : offsets;
-}
-
 Count cols_of(const graph::GraphTypes& types, std::size_t type, Count all) {
   return types.feature_cols.empty() ? all : types.feature_cols[type];
 }
@@ -43,15 +39,14 @@ Count labelled_between(const graph::Graph& graph, NodeId first, NodeId last) {
 /// Nodes and edges of each type, from their ranges of ids.
 void take_ranges(const graph::GraphTypes& types, Count nodes, Count edges, Count feature_cols,
                  GraphSummary& summary) {
-  const std::vector<Count> of_nodes = ends_of(types.node_offsets, nodes),
-                           of_edges = ends_of(types.edge_offsets, edges);
   for (std::size_t t = 0; t < types.nodes.size(); ++t)
     summary.node_types.push_back({.name = types.nodes[t],
-                                  .nodes = of_nodes[t + 1] - of_nodes[t],
+                                  .nodes = graph::nodes_of_type(types, t, nodes).count,
                                   .feature_cols = cols_of(types, t, feature_cols)});
   for (std::size_t r = 0; r < types.edges.size(); ++r) {
     const auto type = std::ranges::find(types.nodes, types.edges[r].destination) - types.nodes.begin();
-    const Count destinations = summary.node_types[at(type)].nodes, count = of_edges[r + 1] - of_edges[r];
+    const Count destinations = summary.node_types[at(type)].nodes,
+                count = graph::edges_of_relation(types, r, edges).count;
     summary.relations.push_back(
         {.type = types.edges[r],
          .edges = count,
@@ -80,10 +75,6 @@ void find_largest(const graph::RelationRanges& ranges, const graph::ListsView& l
 }
 
 std::string cols_text(Count cols) { return cols == 0 ? "none" : format_count(cols); }
-
-std::string name_of(const graph::EdgeType& type) {
-  return fmt::format("({}, {}, {})", type.source, type.name, type.destination);
-}
 
 GraphSummary summary_of(const graph::Manifest& m) {
   GraphSummary summary;
@@ -126,7 +117,7 @@ std::string types_text(const GraphSummary& s) {
                            format_count(type.test))});
   Table relations({"relation", "edges", "mean in-degree", "largest"});
   for (const GraphSummary::Relation& relation : s.relations | std::views::take(kMostRelations))
-    relations.row({printable(name_of(relation.type)), format_count(relation.edges),
+    relations.row({printable(graph::name_of(relation.type)), format_count(relation.edges),
                    fmt::format("{:.2f}", relation.mean), format_count(relation.most)});
   if (s.relations.size() > kMostRelations)
     relations.row({fmt::format("{} more", s.relations.size() - kMostRelations), "", "", ""});
@@ -156,7 +147,7 @@ std::string types_text(const graph::Manifest& manifest) {
     types.row({printable(type.name), format_count(type.nodes), cols_text(type.feature_cols)});
   Table relations({"relation", "edges", "mean in-degree"});
   for (const GraphSummary::Relation& relation : s.relations | std::views::take(kMostRelations))
-    relations.row({printable(name_of(relation.type)), format_count(relation.edges),
+    relations.row({printable(graph::name_of(relation.type)), format_count(relation.edges),
                    fmt::format("{:.2f}", relation.mean)});
   if (s.relations.size() > kMostRelations)
     relations.row({fmt::format("{} more", s.relations.size() - kMostRelations), "", ""});

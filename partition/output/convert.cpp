@@ -16,6 +16,7 @@
 
 #include "output/staging.hpp"
 #include "strata/graph/npy.hpp"
+#include "strata/graph/relation_ranges.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
 #include "strata/util/label_sets.hpp"
@@ -202,31 +203,12 @@ void write_arrays(const graph::Graph& graph, const graph::ListsView& lists, cons
   write_splits(graph.splits, folder);
 }
 
-/// The labels and splits of a type's nodes, as a graph of these nodes alone. Labels that are all missing are
-/// left out.
-graph::Graph labels_of_type(const graph::Graph& graph, Range nodes) {
-  graph::Graph type;
-  type.structure.num_nodes = nodes.count;
-  type.num_classes = graph.num_classes;
-  type.multi_label = graph.multi_label;
-  const auto local = [&](const std::vector<NodeId>& split, std::vector<NodeId>& out) {
-    for (const NodeId node : split)
-      if (node >= nodes.first && node < nodes.end()) out.push_back(node - nodes.first);
-  };
-  local(graph.splits.train, type.splits.train);
-  local(graph.splits.valid, type.splits.valid);
-  local(graph.splits.test, type.splits.test);
-  if (graph.labels.empty()) return type;
-  const Count words = graph.label_words();
-  const auto first = graph.labels.begin() + nodes.first * words;
-  type.labels.assign(first, first + nodes.count * words);
-  bool any = false;
-  for (Count v = 0; v < nodes.count && !any; ++v) {
-    const std::int32_t* const label = type.labels.data() + v * words;
-    any = graph.multi_label ? !is_unlabelled(label, graph.num_classes) : *label >= 0;
+bool has_a_label(const graph::Graph& graph) {
+  for (Count v = 0; v < graph.num_nodes() && !graph.labels.empty(); ++v) {
+    const std::int32_t* const label = graph.labels.data() + v * graph.label_words();
+    if (graph.multi_label ? !is_unlabelled(label, graph.num_classes) : *label >= 0) return true;
   }
-  if (!any) type.labels.clear();
-  return type;
+  return false;
 }
 
 fs::path make_folder(const fs::path& parent, const std::string& name) {
@@ -260,8 +242,8 @@ struct RelationArrays {
   }
 };
 
-RelationArrays edges_of_relation(const graph::ListsView& lists, Range edges, NodeId first_source,
-                                 Range destinations) {
+RelationArrays arrays_of(const graph::ListsView& lists, Range edges, NodeId first_source,
+                         Range destinations) {
   RelationArrays arrays{.sources = std::vector<NodeId>(at(edges.count), RelationArrays::kNone),
                         .destinations = std::vector<NodeId>(at(edges.count)),
                         .weights = std::vector<float>(lists.weights.empty() ? 0 : at(edges.count))};
@@ -293,33 +275,27 @@ void write_relation(const RelationArrays& edges, const fs::path& folder, const S
   weight_file.close();
 }
 
-Range range_of(const std::vector<Count>& offsets, std::size_t number, Count all) {
-  if (offsets.empty()) return {0, all};
-  return {offsets[number], offsets[number + 1] - offsets[number]};
-}
-
 void write_types(const graph::Graph& graph, const graph::ListsView& lists, const fs::path& folder,
                  const StopFlag& stop) {
   const graph::GraphTypes& types = graph.types;
-  const auto nodes_of = [&](std::size_t t) { return range_of(types.node_offsets, t, graph.num_nodes()); };
+  const auto ids_of = [&](std::size_t t) { return graph::nodes_of_type(types, t, graph.num_nodes()); };
   for (std::size_t t = 0; t < types.nodes.size(); ++t) {
     const fs::path place = make_folder(folder / "nodes", types.nodes[t]);
     const Count cols = types.feature_cols.empty() ? graph.features.cols : types.feature_cols[t];
-    if (cols > 0) write_features(graph.features, nodes_of(t), cols, place / "x.npy", lists.scratch, stop);
-    const graph::Graph type = labels_of_type(graph, nodes_of(t));
-    if (!type.labels.empty()) write_labels(type, place / "y.npy", stop);
-    write_number_of_nodes(nodes_of(t).count, place);
+    if (cols > 0) write_features(graph.features, ids_of(t), cols, place / "x.npy", lists.scratch, stop);
+    const graph::Graph type = graph::nodes_of(graph, t);
+    if (has_a_label(type)) write_labels(type, place / "y.npy", stop);
+    write_number_of_nodes(type.num_nodes(), place);
     write_splits(type.splits, place);
   }
   const auto nodes_called = [&](const std::string& type) {
-    return nodes_of(static_cast<std::size_t>(std::ranges::find(types.nodes, type) - types.nodes.begin()));
+    return ids_of(static_cast<std::size_t>(std::ranges::find(types.nodes, type) - types.nodes.begin()));
   };
   for (std::size_t r = 0; r < types.edges.size(); ++r) {
-    const auto& [source, name, destination] = types.edges[r];
-    const fs::path place =
-        make_folder(folder / "edges", fmt::format("{}__{}__{}", source, name, destination));
-    write_relation(edges_of_relation(lists, range_of(types.edge_offsets, r, lists.num_edges()),
-                                     nodes_called(source).first, nodes_called(destination)),
+    const graph::EdgeType& type = types.edges[r];
+    const fs::path place = make_folder(folder / "edges", graph::joined_name_of(type));
+    const Range edges = graph::edges_of_relation(types, r, lists.num_edges());
+    write_relation(arrays_of(lists, edges, nodes_called(type.source).first, nodes_called(type.destination)),
                    place, stop);
   }
 }

@@ -11,11 +11,37 @@
 
 namespace strata::graph {
 
+namespace {
+
+Range range_of(const std::vector<Count>& offsets, std::size_t number, Count all) {
+  if (offsets.empty()) return {0, all};
+  return {offsets.at(number), offsets.at(number + 1) - offsets.at(number)};
+}
+
+bool has(const Range& ids, std::int64_t id) { return id >= ids.first && id < ids.end(); }
+
+}  // namespace
+
+std::string name_of(const EdgeType& type) {
+  return fmt::format("({}, {}, {})", type.source, type.name, type.destination);
+}
+
+std::string joined_name_of(const EdgeType& type) {
+  return fmt::format("{}__{}__{}", type.source, type.name, type.destination);
+}
+
+Range nodes_of_type(const GraphTypes& types, std::size_t type, Count num_nodes) {
+  return range_of(types.node_offsets, type, num_nodes);
+}
+
+Range edges_of_relation(const GraphTypes& types, std::size_t relation, Count num_edges) {
+  return range_of(types.edge_offsets, relation, num_edges);
+}
+
 RelationRanges::RelationRanges(const GraphTypes& types) : offsets_(types.edge_offsets) {
-  const auto ids_of = [&](const std::string& type) -> Ids {
-    if (types.node_offsets.empty()) return {0, std::numeric_limits<NodeId>::max()};
+  const auto ids_of = [&](const std::string& type) {
     const auto t = static_cast<std::size_t>(std::ranges::find(types.nodes, type) - types.nodes.begin());
-    return {types.node_offsets.at(t), types.node_offsets.at(t + 1)};
+    return nodes_of_type(types, t, std::numeric_limits<NodeId>::max());
   };
   for (const EdgeType& edges : types.edges)
     ends_.push_back({ids_of(edges.source), ids_of(edges.destination)});
@@ -30,7 +56,7 @@ int RelationRanges::relation_of(EdgeId edge) const {
 
 bool RelationRanges::fits(int relation, NodeId source, NodeId destination) const {
   const Ends& ends = ends_[at(relation)];
-  return ends.sources.has(source) && ends.destinations.has(destination);
+  return has(ends.sources, source) && has(ends.destinations, destination);
 }
 
 std::string RelationRanges::problem_of(NodeId node, std::span<const NodeId> sources,
@@ -78,6 +104,13 @@ Sublists SublistScan::finish() && {
   found_.first.push_back(found_.size());
   found_.begins.push_back(entries_);
   return std::move(found_);
+}
+
+Count most_of_a_node(const Sublists& sublists) {
+  Count most = 0;
+  for (std::size_t v = 0; v + 1 < sublists.first.size(); ++v)
+    most = std::max(most, sublists.first[v + 1] - sublists.first[v]);
+  return most;
 }
 
 Sublists sublists_of(const CscGraph& graph, const GraphTypes& types) {

@@ -7,18 +7,15 @@
 #include <algorithm>
 #include <limits>
 
+#include "strata/graph/relation_ranges.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::train {
 namespace {
 
-std::string full_name(const graph::EdgeType& relation) {
-  return fmt::format("{}__{}__{}", relation.source, relation.name, relation.destination);
-}
-
 std::string all_relations(const graph::GraphTypes& types) {
   std::vector<std::string> names;
-  for (const graph::EdgeType& relation : types.edges) names.push_back(full_name(relation));
+  for (const graph::EdgeType& relation : types.edges) names.push_back(graph::joined_name_of(relation));
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
@@ -36,11 +33,6 @@ std::vector<std::vector<int>> fanouts_by_relation(const TrainConfig& config, con
 /// All neighbors are more than any number of them.
 int larger(int a, int b) { return a < 0 || b < 0 ? -1 : std::max(a, b); }
 
-Range ids_of_type(std::size_t type, const graph::GraphTypes& types, Count num_nodes) {
-  if (types.node_offsets.empty()) return {0, num_nodes};
-  return {types.node_offsets[type], types.node_offsets[type + 1] - types.node_offsets[type]};
-}
-
 std::size_t type_of_id(NodeId original_id, const graph::GraphTypes& types) {
   const auto next = std::ranges::upper_bound(types.node_offsets, original_id);
   return static_cast<std::size_t>(next - types.node_offsets.begin()) - 1;
@@ -51,7 +43,7 @@ std::size_t type_of_id(NodeId original_id, const graph::GraphTypes& types) {
 std::size_t relation_named(const std::string& name, const graph::GraphTypes& types) {
   std::vector<std::size_t> found;
   for (std::size_t r = 0; r < types.edges.size(); ++r) {
-    if (full_name(types.edges[r]) == name) return r;
+    if (graph::joined_name_of(types.edges[r]) == name) return r;
     if (types.edges[r].name == name) found.push_back(r);
   }
   if (found.size() == 1) return found.front();
@@ -112,7 +104,8 @@ TargetType type_named(const std::string& name, const graph::GraphTypes& types, C
   if (found == types.nodes.end())
     throw InputError(fmt::format("--target {}: the graph has no such type of nodes", name),
                      fmt::format("Give one of {}.", fmt::join(types.nodes, ", ")));
-  return {name, ids_of_type(static_cast<std::size_t>(found - types.nodes.begin()), types, num_nodes)};
+  return {name,
+          graph::nodes_of_type(types, static_cast<std::size_t>(found - types.nodes.begin()), num_nodes)};
 }
 
 TargetType find_target(const std::string& name, const store::MachineGraph& graph) {
@@ -125,7 +118,7 @@ TargetType find_target(const std::string& name, const store::MachineGraph& graph
   const auto type_of = [&](NodeId node) { return type_of_id(view.original_ids[node], types); };
   if (!train.empty() && type_of(train.front()) == type_of(train.back())) {
     const std::size_t type = type_of(train.front());
-    return {types.nodes[type], ids_of_type(type, types, num_nodes)};
+    return {types.nodes[type], graph::nodes_of_type(types, type, num_nodes)};
   }
   throw InputError(train.empty() ? "the graph has several types of nodes, and none is in the training split"
                                  : "the training split has nodes of several types",
@@ -134,9 +127,7 @@ TargetType find_target(const std::string& name, const store::MachineGraph& graph
 
 std::string missing_features(const graph::GraphTypes& types) {
   std::vector<std::string> without;
-  const auto has_nodes = [&](std::size_t t) {
-    return types.node_offsets.empty() || types.node_offsets[t] < types.node_offsets[t + 1];
-  };
+  const auto has_nodes = [&](std::size_t t) { return graph::nodes_of_type(types, t, 1).count > 0; };
   for (std::size_t t = 0; t < types.feature_cols.size(); ++t)
     if (types.feature_cols[t] == 0 && has_nodes(t)) without.push_back(types.nodes[t]);
   if (without.empty()) return "";

@@ -5,8 +5,21 @@
 #include <vector>
 
 #include "strata/graph/graph.hpp"
+#include "strata/util/ranges.hpp"
 
 namespace strata::graph {
+
+std::string name_of(const EdgeType& type);         ///< for people: "(author, writes, paper)"
+std::string joined_name_of(const EdgeType& type);  ///< in files and options: "author__writes__paper"
+
+/// Original ids of the nodes of a type: all of them if there is one type.
+Range nodes_of_type(const GraphTypes& types, std::size_t type, Count num_nodes);
+/// Edge ids of a relation: all of them if there is one.
+Range edges_of_relation(const GraphTypes& types, std::size_t relation, Count num_edges);
+
+/// The nodes of a type as a graph without edges, by their numbers within the type, with labels, splits and
+/// names.
+Graph nodes_of(const Graph& graph, std::size_t type);
 
 /// Finds relations by edge ids, and says which edges they may have.
 class RelationRanges {
@@ -24,12 +37,8 @@ class RelationRanges {
                          std::span<const EdgeId> edge_ids) const;
 
  private:
-  struct Ids {
-    std::int64_t begin = 0, end = 0;
-    bool has(std::int64_t id) const { return id >= begin && id < end; }
-  };
   struct Ends {
-    Ids sources, destinations;
+    Range sources, destinations;
   };
   std::vector<EdgeId> offsets_;  // empty: one relation
   std::vector<Ends> ends_;       // by relation
@@ -52,6 +61,9 @@ class SublistScan {
   Count entries_ = 0;
   int relation_ = -1;  // of the list's last entry
 };
+
+/// The most sublists of a node.
+Count most_of_a_node(const Sublists& sublists);
 
 /// The sublists of a graph, by its edge ids; none if it has one relation. REQUIRES: lists are in order.
 Sublists sublists_of(const CscGraph& graph, const GraphTypes& types);

@@ -210,9 +210,10 @@ def _gat(layers: list[GATConv], merged: _Merged) -> Tensor:
     relations, first = merged.relations, layers[0]
     pairs = SourceLists(relations, most_relations(merged.edge_types, 0))
     weights = torch.stack([layer.lin.weight for layer in layers if layer.lin is not None])
-    # An empty pair has any source: nothing reads its row or its score, and their gradients are 0.
-    sources = _only_neighbors(pairs.sources)
-    x_src = sum_of_neighbors(merged.x, pairs.sources) if needs_grad(merged.x) else merged.x.index_select(0, sources)
+    if needs_grad(merged.x):
+        x_src = sum_of_neighbors(merged.x, pairs.sources)
+    else:  # an empty pair has any source: nothing reads its row, whose gradient is 0
+        x_src = merged.x.index_select(0, _only_neighbors(pairs.sources))
     rows = ops.grouped_product(x_src, weights.transpose(1, 2).to(x_src.dtype), pairs.ends)
     by_head = weights.view(len(layers), first.heads, first.out_channels, -1)
     attention = torch.stack([torch.cat([layer.att_src for layer in layers]), torch.cat([layer.att_dst for layer in layers])])

@@ -12,6 +12,7 @@
 #include "parts/part_layout.hpp"
 #include "strata/graph/manifest_file.hpp"
 #include "strata/graph/read_graph.hpp"
+#include "strata/graph/relation_ranges.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
 #include "strata/util/text.hpp"
@@ -374,9 +375,7 @@ std::string Manifest::nodes_path() const {
 }
 
 std::string Manifest::edges_path() const {
-  if (types.several()) return "/edges/";
-  const EdgeType& edges = types.edges.front();
-  return "/edges/" + edges.source + "__" + edges.name + "__" + edges.destination + "/";
+  return types.several() ? "/edges/" : "/edges/" + joined_name_of(types.edges.front()) + "/";
 }
 
 std::string format_types(const GraphTypes& types) { return canonical(to_json(types)); }

@@ -88,10 +88,6 @@ std::vector<NodeId> moved(std::vector<NodeId> split, const char* name, const Gra
 
 }  // namespace
 
-std::string name_of(const EdgeType& type) {
-  return fmt::format("({}, {}, {})", type.source, type.name, type.destination);
-}
-
 EdgeType parse_relation(const std::string& text, const std::string& separator, const std::string& origin) {
   const std::size_t first = text.find(separator), last = text.rfind(separator);
   if (first == text.npos || first == 0 || last < first + separator.size() + 1 ||
@@ -209,8 +205,8 @@ void join_features(const TypedParts& parts, ThreadPool& pool, Graph& graph) {
 
 Graph nodes_of(const Graph& graph, std::size_t type) {
   const bool all = graph.types.nodes.size() == 1;
-  const NodeId first = all ? 0 : graph.types.node_offsets[type],
-               last = all ? graph.num_nodes() : graph.types.node_offsets[type + 1];
+  const Range ids = nodes_of_type(graph.types, type, graph.num_nodes());
+  const NodeId first = ids.first, last = ids.end();
   Graph nodes;
   nodes.name = all ? graph.name : fmt::format("{}: {}", graph.name, graph.types.nodes[type]);
   nodes.structure.num_nodes = last - first;
@@ -228,7 +224,7 @@ Graph nodes_of(const Graph& graph, std::size_t type) {
 }
 
 void put_nodes(Graph nodes, std::size_t type, Graph& graph) {
-  const NodeId first = graph.types.nodes.size() == 1 ? 0 : graph.types.node_offsets[type];
+  const NodeId first = nodes_of_type(graph.types, type, graph.num_nodes()).first;
   graph.num_classes = nodes.num_classes;
   graph.multi_label = nodes.multi_label;
   if (nodes.num_nodes() == graph.num_nodes() || nodes.labels.empty()) {

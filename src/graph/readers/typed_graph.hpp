@@ -11,6 +11,7 @@
 #include "readers/text/edge_buffer.hpp"
 #include "strata/graph/graph.hpp"
 #include "strata/graph/npy.hpp"
+#include "strata/graph/relation_ranges.hpp"
 
 namespace strata::graph {
 
@@ -31,8 +32,6 @@ struct TypedParts {
   std::vector<Nodes> nodes;
   std::vector<Edges> edges;
 };
-
-std::string name_of(const EdgeType& type);  ///< "(author, writes, paper)"
 
 /// The relation that "author__writes__paper" names, with `separator` "__". Throws InputError naming `origin`.
 EdgeType parse_relation(const std::string& text, const std::string& separator, const std::string& origin);
@@ -64,9 +63,7 @@ void join_lists(const TypedParts& parts, const ReadOptions& options, ThreadPool&
 /// Features of all types in one table: narrower rows end with zeros. Sets features and types.feature_cols.
 void join_features(const TypedParts& parts, ThreadPool& pool, Graph& graph);
 
-/// The nodes of a type as a graph without edges, by their numbers within the type, with labels, splits and
-/// names: what readers of files about nodes take. put_nodes() puts what was read back.
-Graph nodes_of(const Graph& graph, std::size_t type);
+/// Puts back what readers of files about nodes made of nodes_of() the type.
 void put_nodes(Graph nodes, std::size_t type, Graph& graph);
 
 }  // namespace strata::graph

@@ -8,9 +8,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "fused/gat_stack.hpp"
+#include "layers/gat_layer.hpp"
 #include "layers/init.hpp"
 #include "layers/layers.hpp"
 #include "layers/op_support.hpp"
@@ -117,45 +117,11 @@ struct GraphAttention : Function<GraphAttention> {
   }
 };
 
-/// PyG's GATConv with self-loops: attention over lin(x), with concatenated heads, or their mean in the last
-/// layer.
-struct GatLayer : torch::nn::Module {
-  struct Shape {
-    std::int64_t in_cols, heads, head_cols, out_cols;
-    bool residual;
-  };
-  GatLayer(const Shape& shape, std::uint64_t seed, int layer) {
-    const auto glorot = [&](at::IntArrayRef sizes, std::int64_t both, int index) {
-      return keyed_uniform(sizes, std::sqrt(6.0 / static_cast<double>(both)),
-                           {.seed = seed, .layer = layer, .index = index});
-    };
-    const std::int64_t mapped = shape.heads * shape.head_cols;
-    const auto attention = [&](int index) {
-      return glorot({1, shape.heads, shape.head_cols}, shape.heads + shape.head_cols, index);
-    };
-    src_weights = register_parameter("att_src", attention(1));
-    dst_weights = register_parameter("att_dst", attention(2));
-    bias = register_parameter("bias", at::zeros({shape.out_cols}));
-    lin = register_module(
-        "lin",
-        std::make_shared<Linear>(glorot({mapped, shape.in_cols}, mapped + shape.in_cols, 0), at::Tensor()));
-    if (!shape.residual) return;
-    const at::Tensor own = glorot({shape.out_cols, shape.in_cols}, shape.out_cols + shape.in_cols, 3);
-    res = register_module("res", std::make_shared<Linear>(own, at::Tensor()));
-  }
-  at::Tensor src_weights, dst_weights, bias;
-  std::shared_ptr<Linear> lin, res;  ///< res: null without residual connections
-};
-
+/// PyG's GATConv with self-loops, whose heads are concatenated, or averaged in the last layer.
 class GatModel final : public StackedModel {
  public:
   explicit GatModel(const ModelOptions& options) : StackedModel(options, layers_of(options)) {
     for (int i = 0; i < num_layers(); ++i) {
-      if (options.heads_of(i) < 1 || (!is_last(i) && options.hidden % options.heads_of(i) != 0)) {
-        throw InputError(fmt::format("{} hidden columns cannot be divided among {} attention heads",
-                                     options.hidden, options.heads_of(i)),
-                         "Choose a width of the hidden layers that is a multiple of the heads.");
-      }
       const GatLayer::Shape shape{.in_cols = input_cols(i),
                                   .heads = options.heads_of(i),
                                   .head_cols = mapped_cols(i) / options.heads_of(i),
@@ -197,10 +163,6 @@ class GatModel final : public StackedModel {
  private:
   static std::vector<LayerCols> layers_of(const ModelOptions& options) {
     std::vector<LayerCols> layers = options.layers();
-    if (options.heads.size() != 1 && options.heads.size() != layers.size()) {
-      throw InputError(fmt::format("{} numbers of heads for {} layers", options.heads.size(), layers.size()),
-                       "Give one number, or one per layer.");
-    }
     for (LayerCols& layer : layers) {
       layer.mapped = &layer == &layers.back() ? options.heads.back() * layer.output : layer.output;
       layer.projected = layer.mapped + (options.residual ? layer.output : 0);
@@ -298,7 +260,26 @@ class GatModel final : public StackedModel {
 
 }  // namespace
 
+GatLayer::GatLayer(const Shape& shape, std::uint64_t seed, int layer, int first_index) {
+  const auto values = [&](at::IntArrayRef sizes, std::int64_t both, int index) {
+    return glorot(sizes, both, {.seed = seed, .layer = layer, .index = first_index + index});
+  };
+  const std::int64_t mapped = shape.heads * shape.head_cols;
+  const auto attention = [&](int index) {
+    return values({1, shape.heads, shape.head_cols}, shape.heads + shape.head_cols, index);
+  };
+  src_weights = register_parameter("att_src", attention(1));
+  dst_weights = register_parameter("att_dst", attention(2));
+  bias = register_parameter("bias", at::zeros({shape.out_cols}));
+  lin = register_module("lin", std::make_shared<Linear>(
+                                   values({mapped, shape.in_cols}, mapped + shape.in_cols, 0), at::Tensor()));
+  if (!shape.residual) return;
+  const at::Tensor own = values({shape.out_cols, shape.in_cols}, shape.out_cols + shape.in_cols, 3);
+  res = register_module("res", std::make_shared<Linear>(own, at::Tensor()));
+}
+
 std::shared_ptr<BlockModel> make_gat(const ModelOptions& options) {
+  check_heads(options, options.num_layers - 1);
   return std::make_shared<GatModel>(options);
 }
 

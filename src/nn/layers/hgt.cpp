@@ -12,6 +12,7 @@
 #include "layers/edge_attention.hpp"
 #include "layers/op_support.hpp"
 #include "layers/relation_model.hpp"
+#include "strata/graph/relation_ranges.hpp"
 #include "strata/nn/grouped_product.hpp"
 #include "strata/util/error.hpp"
 
@@ -62,9 +63,8 @@ struct HgtLayer : torch::nn::Module {
       skip.push_back(skips->register_parameter(Named::without_dots(type), at::ones({1})));
     const auto priors = register_module("p_rel", std::make_shared<Named>());
     for (const graph::EdgeType& r : options.types.edges)
-      p_rel.push_back(priors->register_parameter(
-          Named::without_dots(fmt::format("{}__{}__{}", r.source, r.name, r.destination)),
-          at::ones({1, heads})));
+      p_rel.push_back(
+          priors->register_parameter(Named::without_dots(graph::joined_name_of(r)), at::ones({1, heads})));
   }
 
   std::int64_t heads, head_cols;
@@ -163,12 +163,7 @@ class HgtModel final : public RelationModel {
 }  // namespace
 
 std::shared_ptr<BlockModel> make_hgt(const ModelOptions& options) {
-  for (int layer = 0; layer < options.num_layers; ++layer) {
-    if (options.heads_of(layer) < 1 || options.hidden % options.heads_of(layer) != 0)
-      throw InputError(fmt::format("{} hidden columns cannot be divided among {} attention heads",
-                                   options.hidden, options.heads_of(layer)),
-                       "Choose a width of the hidden layers that is a multiple of the heads.");
-  }
+  check_heads(options, options.num_layers);
   return std::make_shared<HgtModel>(options);
 }
 

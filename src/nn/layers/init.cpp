@@ -3,6 +3,8 @@
 
 #include <ATen/ops/empty.h>
 
+#include <cmath>
+
 #include "strata/util/random.hpp"
 
 namespace strata::nn {
@@ -16,6 +18,10 @@ at::Tensor keyed_uniform(at::IntArrayRef sizes, double bound, const ParameterKey
     data[i] = static_cast<float>((2.0 * unit_double(bits) - 1.0) * bound);
   }
   return values;
+}
+
+at::Tensor glorot(at::IntArrayRef sizes, std::int64_t both, const ParameterKey& key) {
+  return keyed_uniform(sizes, std::sqrt(6.0 / static_cast<double>(both)), key);
 }
 
 }  // namespace strata::nn

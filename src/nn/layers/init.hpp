@@ -16,5 +16,7 @@ struct ParameterKey {
 /// Uniform in [-bound, bound), f32 on the CPU: element i depends only on the key and i, so every rank and
 /// device starts with the same bits.
 at::Tensor keyed_uniform(at::IntArrayRef sizes, double bound, const ParameterKey& key);
+/// Glorot's initial values: uniform, by the sum of the columns of input and output.
+at::Tensor glorot(at::IntArrayRef sizes, std::int64_t both, const ParameterKey& key);
 
 }  // namespace strata::nn

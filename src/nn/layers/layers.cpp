@@ -19,6 +19,20 @@ Linear::Linear(at::Tensor initial_weight, at::Tensor initial_bias) {
   if (initial_bias.defined()) bias = register_parameter("bias", std::move(initial_bias));
 }
 
+void check_heads(const ModelOptions& options, int dividing) {
+  if (options.heads.size() != 1 && options.heads.size() != at(options.num_layers))
+    throw InputError(
+        fmt::format("{} numbers of heads for {} layers", options.heads.size(), options.num_layers),
+        "Give one number, or one per layer.");
+  for (int layer = 0; layer < options.num_layers; ++layer) {
+    const int heads = options.heads_of(layer);
+    if (heads < 1 || (layer < dividing && options.hidden % heads != 0))
+      throw InputError(
+          fmt::format("{} hidden columns cannot be divided among {} attention heads", options.hidden, heads),
+          "Choose a width of the hidden layers that is a multiple of the heads.");
+  }
+}
+
 void StackedModel::register_layers(const std::vector<std::shared_ptr<torch::nn::Module>>& layers) {
   const auto list = register_module("convs", std::make_shared<torch::nn::Module>());
   for (std::size_t i = 0; i < layers.size(); ++i) list->register_module(std::to_string(i), layers[i]);

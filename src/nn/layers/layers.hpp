@@ -15,6 +15,10 @@ struct Linear : torch::nn::Module {
   at::Tensor weight, bias;
 };
 
+/// Throws InputError unless there is one number of attention heads, or one per layer, and those of the first
+/// `dividing` layers divide the hidden columns.
+void check_heads(const ModelOptions& options, int dividing);
+
 /// A model of equal layers `convs.{i}` with ReLU and dropout between them.
 class StackedModel : public BlockModel {
  public:

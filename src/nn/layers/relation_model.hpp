@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
-#include <cmath>
 #include <memory>
 #include <string>
 #include <vector>
@@ -52,9 +51,6 @@ struct HeteroConv : torch::nn::Module {
 
 /// PyG's name of the module of a relation, without dots, which a name of a module cannot have.
 std::string module_name(const graph::EdgeType& relation);
-
-/// Glorot's initial values: uniform, by the sum of the columns of input and output.
-at::Tensor glorot(at::IntArrayRef sizes, std::int64_t both, const ParameterKey& key);
 
 /// The matrices [out, in] of the relations as [relations, in, out].
 at::Tensor stack_maps(const std::vector<at::Tensor>& weights);

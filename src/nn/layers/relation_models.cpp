@@ -103,10 +103,6 @@ HeteroConv::HeteroConv(const std::vector<graph::EdgeType>& relations,
     list->register_module(module_name(relations[r]), convs[r]);
 }
 
-at::Tensor glorot(at::IntArrayRef sizes, std::int64_t both, const ParameterKey& key) {
-  return keyed_uniform(sizes, std::sqrt(6.0 / static_cast<double>(both)), key);
-}
-
 at::Tensor stack_maps(const std::vector<at::Tensor>& weights) { return at::stack(weights).transpose(1, 2); }
 
 namespace {

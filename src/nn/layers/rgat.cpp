@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "layers/edge_attention.hpp"
+#include "layers/gat_layer.hpp"
 #include "layers/op_support.hpp"
 #include "layers/relation_model.hpp"
 #include "strata/nn/grouped_product.hpp"
@@ -15,32 +16,8 @@ namespace {
 
 using sampling::Block;
 
-/// PyG's GATConv of a relation, without self-loops: one map for both ends of an edge.
-struct RelationGat : torch::nn::Module {
-  struct Shape {
-    std::int64_t in_cols, heads, head_cols, out_cols;
-  };
-  RelationGat(const Shape& shape, std::uint64_t seed, int layer, int first_index) {
-    const auto values = [&](at::IntArrayRef sizes, std::int64_t both, int index) {
-      return glorot(sizes, both, {.seed = seed, .layer = layer, .index = first_index + index});
-    };
-    const std::int64_t mapped = shape.heads * shape.head_cols;
-    const auto attention = [&](int index) {
-      return values({1, shape.heads, shape.head_cols}, shape.heads + shape.head_cols, index);
-    };
-    src_weights = register_parameter("att_src", attention(1));
-    dst_weights = register_parameter("att_dst", attention(2));
-    bias = register_parameter("bias", at::zeros({shape.out_cols}));
-    lin = register_module(
-        "lin",
-        std::make_shared<Linear>(values({mapped, shape.in_cols}, mapped + shape.in_cols, 0), at::Tensor()));
-  }
-  at::Tensor src_weights, dst_weights, bias;
-  std::shared_ptr<Linear> lin;
-};
-
-/// PyG's HeteroConv of a GATConv for each relation, summed: a softmax is over the neighbors of one relation.
-/// Heads are concatenated, or averaged in the last layer.
+/// PyG's HeteroConv of a GATConv for each relation, without self-loops, summed: a softmax is over the neighbors
+/// of one relation. Heads are concatenated, or averaged in the last layer.
 class RgatModel final : public RelationModel {
  public:
   explicit RgatModel(const ModelOptions& options) : RelationModel(options, options.layers()) {
@@ -48,13 +25,13 @@ class RgatModel final : public RelationModel {
     std::vector<std::shared_ptr<torch::nn::Module>> layers;
     for (int i = 0; i < num_layers(); ++i) {
       const std::int64_t heads = options.heads_of(i);
-      const RelationGat::Shape shape{.in_cols = input_cols(i),
-                                     .heads = heads,
-                                     .head_cols = is_last(i) ? output_cols(i) : output_cols(i) / heads,
-                                     .out_cols = output_cols(i)};
-      std::vector<std::shared_ptr<RelationGat>> convs;
+      const GatLayer::Shape shape{.in_cols = input_cols(i),
+                                  .heads = heads,
+                                  .head_cols = is_last(i) ? output_cols(i) : output_cols(i) / heads,
+                                  .out_cols = output_cols(i)};
+      std::vector<std::shared_ptr<GatLayer>> convs;
       for (std::size_t r = 0; r < relations.size(); ++r)
-        convs.push_back(std::make_shared<RelationGat>(shape, options.seed, i, parameter_index(r, 3, 0)));
+        convs.push_back(std::make_shared<GatLayer>(shape, options.seed, i, parameter_index(r, 3, 0)));
       layers.push_back(std::make_shared<HeteroConv>(
           relations, std::vector<std::shared_ptr<torch::nn::Module>>(convs.begin(), convs.end())));
       layers_.push_back(std::move(convs));
@@ -106,24 +83,14 @@ class RgatModel final : public RelationModel {
   const at::Tensor& bias(int) const override { return none_; }
   std::int64_t heads_of(int layer) const { return options().heads_of(layer); }
 
-  std::vector<std::vector<std::shared_ptr<RelationGat>>> layers_;
+  std::vector<std::vector<std::shared_ptr<GatLayer>>> layers_;
   at::Tensor none_;  // biases are those of relations
 };
 
 }  // namespace
 
 std::shared_ptr<BlockModel> make_rgat(const ModelOptions& options) {
-  if (options.heads.size() != 1 && options.heads.size() != at(options.num_layers))
-    throw InputError(
-        fmt::format("{} numbers of heads for {} layers", options.heads.size(), options.num_layers),
-        "Give one number, or one per layer.");
-  for (int layer = 0; layer < options.num_layers; ++layer) {
-    const int heads = options.heads_of(layer);
-    if (heads < 1 || (layer + 1 < options.num_layers && options.hidden % heads != 0))
-      throw InputError(
-          fmt::format("{} hidden columns cannot be divided among {} attention heads", options.hidden, heads),
-          "Choose a width of the hidden layers that is a multiple of the heads.");
-  }
+  check_heads(options, options.num_layers - 1);
   return std::make_shared<RgatModel>(options);
 }
 

@@ -16,6 +16,7 @@
 #include "load/train_edges.hpp"
 #include "strata/comm/machine.hpp"
 #include "strata/graph/manifest_file.hpp"
+#include "strata/graph/relation_ranges.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/text.hpp"
 
@@ -56,13 +57,6 @@ struct Header {
        has_edge_weights = false;
 };
 
-Count most_of_a_node(const graph::Sublists& sublists) {
-  Count most = 0;
-  for (std::size_t v = 0; v + 1 < sublists.first.size(); ++v)
-    most = std::max(most, sublists.first[v + 1] - sublists.first[v]);
-  return most;
-}
-
 Header header_of(const graph::Graph& graph) {
   return {.num_nodes = graph.num_nodes(),
           .num_edges = graph.structure.num_edges(),
@@ -74,7 +68,7 @@ Header header_of(const graph::Graph& graph) {
           .name_bytes = std::ssize(graph.name),
           .types_bytes = std::ssize(graph::format_types(graph.types)),
           .sublists = graph.types.edges.size() > 1 ? graph.structure.sublists.size() : 0,
-          .most_sublists = most_of_a_node(graph.structure.sublists),
+          .most_sublists = graph::most_of_a_node(graph.structure.sublists),
           .num_relations = std::ssize(graph.types.edges),
           .feature_dtype = graph.features.dtype,
           .undirected = graph.undirected,

@@ -18,13 +18,6 @@ namespace {
 
 constexpr Count kListsPerPiece = Count{1} << 15;
 
-Count most_of_a_list(const graph::Sublists& sublists) {
-  Count most = 0;
-  for (std::size_t v = 0; v + 1 < sublists.first.size(); ++v)
-    most = std::max(most, sublists.first[v + 1] - sublists.first[v]);
-  return most;
-}
-
 }  // namespace
 
 SublistShare::SublistShare(const PartLoader& loader, const graph::Manifest& manifest, ThreadPool& pool) {
@@ -49,7 +42,7 @@ void SublistShare::count(const comm::Machine& machine, plan::RegionSizes& sizes)
   std::vector<std::int64_t> counts(at(machine.size())), most{0};
   for (const Piece& piece : pieces_) {
     counts[at(machine.rank())] += piece.sublists.size();
-    most[0] = std::max(most[0], most_of_a_list(piece.sublists));
+    most[0] = std::max(most[0], graph::most_of_a_node(piece.sublists));
   }
   machine.communicator().all_reduce(std::span(counts));
   machine.communicator().all_reduce(std::span(most), comm::Communicator::Op::max);

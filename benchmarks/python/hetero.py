@@ -3,9 +3,11 @@
 
     python benchmarks/python/hetero.py [--scale 0.01] [--seeds 2048] [--fanouts 15,10,5] [--columns 1024] [--pyg]
 
-Times are medians of ten batches after five, in ms: a batch of each loader; forward, backward and update of R-GAT (4 heads) and R-SAGE, three
-layers of 512 columns, on rows that lie on the device, on blocks and on the merged hops of PyG's loader; with --pyg the latter by
-torch_geometric's HeteroConv, too. The bytes of a batch's input rows, at the rate of a copy on the device, are the limit beside them.
+Times are medians of ten batches after five, in ms: a batch of each loader; forward, backward and update of R-GAT (4 heads), R-SAGE, R-GCN
+and HGT (4 heads), three layers of 512 columns, on rows that lie on the device, on blocks, and of the first two on the merged hops of PyG's
+loader; with --pyg the latter by torch_geometric's HeteroConv, too. The bytes of a batch's input rows, at the rate of a copy on the device,
+are the limit beside them. With --rows, a table of as many 8-bit rows as the graph has nodes lies on the device: R-GAT's step then begins
+with a new batch and its rows.
 """
 
 import argparse
@@ -51,11 +53,17 @@ def make_graph(scale, device):
     return from_types(nodes, edges, edge_index, batch_size=2048)
 
 
+class RGCN(nn.RGCNConv):
+    def forward(self, x, block):
+        return super().forward(x, block, block.types.of_edges)
+
+
 class Model(torch.nn.Module):
-    def __init__(self, library, layer, edge_types, columns):
+    """Three layers, each made by a function of its width."""
+
+    def __init__(self, layer, columns):
         super().__init__()
-        widths = [columns, HIDDEN, HIDDEN]
-        self.convs = torch.nn.ModuleList([library.HeteroConv({kind: layer(width) for kind in edge_types}) for width in widths])
+        self.convs = torch.nn.ModuleList([layer(width) for width in (columns, HIDDEN, HIDDEN)])
         self.head = torch.nn.Linear(HIDDEN, CLASSES)
 
     def on_blocks(self, blocks, x):
@@ -90,6 +98,7 @@ def main():
     parser.add_argument("--fanouts", default="15,10,5")
     parser.add_argument("--columns", type=int, default=1024)
     parser.add_argument("--pyg", action="store_true")
+    parser.add_argument("--rows", action="store_true")
     options = parser.parse_args()
     device = torch.device(strata.process().device)
     torch.manual_seed(1)
@@ -108,30 +117,66 @@ def main():
     print(f"merged hops: {rows} input rows, {edges} edges; blocks: {len(inputs)} rows, {sum(len(block.indices) for block in blocks)} edges")
     labels = torch.randint(CLASSES, (options.seeds,), device=device)
 
-    def attention(library):
-        return lambda width: library.GATConv(width, HIDDEN // HEADS, heads=HEADS, add_self_loops=False)
+    def of_relations(library, layer):
+        return lambda width: library.HeteroConv({kind: layer(width) for kind in graph.edge_types})
 
+    def attention(library):
+        return of_relations(library, lambda width: library.GATConv(width, HIDDEN // HEADS, heads=HEADS, add_self_loops=False))
+
+    sage = of_relations(nn, lambda width: nn.SAGEConv(width, HIDDEN))
     for dtype in (torch.bfloat16, torch.float32) if device.type == "cuda" else (torch.float32,):
         x = {kind: torch.randn(len(batch[kind].n_id), options.columns, device=device, dtype=dtype) for kind in NODES}
         of_blocks = torch.randn(len(inputs), options.columns, device=device, dtype=dtype)
+
+        def on_blocks(model):
+            return model.on_blocks(blocks, of_blocks)
+
         ways = [
-            ("R-GAT on blocks", attention(nn), nn, lambda model: model.on_blocks(blocks, of_blocks)),
-            ("R-SAGE on blocks", lambda width: nn.SAGEConv(width, HIDDEN), nn, lambda model: model.on_blocks(blocks, of_blocks)),
-            ("R-GAT", attention(nn), nn, lambda model: model(batch, x)),
-            ("R-SAGE", lambda width: nn.SAGEConv(width, HIDDEN), nn, lambda model: model(batch, x)),
+            ("R-GAT on blocks", attention(nn), on_blocks),
+            ("R-SAGE on blocks", sage, on_blocks),
+            ("R-GCN on blocks", lambda width: RGCN(width, HIDDEN, len(graph.edge_types)), on_blocks),
+            ("HGT on blocks", lambda width: nn.HGTConv(width, HIDDEN, graph.metadata(), HEADS), on_blocks),
+            ("R-GAT", attention(nn), lambda model: model(batch, x)),
+            ("R-SAGE", sage, lambda model: model(batch, x)),
         ]
         if options.pyg:
-            ways.append(("R-GAT of PyG", attention(pyg), pyg, lambda model: model(batch, x)))
-            ways.append(("R-SAGE of PyG", lambda width: pyg.SAGEConv((width, width), HIDDEN), pyg, lambda model: model(batch, x)))
-        for name, layer, library, outputs_of in ways:
-            model = Model(library, layer, graph.edge_types, options.columns).to(device, dtype)
-            print(f"{name:18} {str(dtype)[6:]:9}{timed(step_of(model, outputs_of, labels)):8.2f} ms")
+            ways.append(("R-GAT of PyG", attention(pyg), lambda model: model(batch, x)))
+            ways.append(("R-SAGE of PyG", of_relations(pyg, lambda width: pyg.SAGEConv((width, width), HIDDEN)), lambda model: model(batch, x)))
+        for name, layer, outputs_of in ways:
+            model = Model(layer, options.columns).to(device, dtype)
+            report(name, dtype, timed(step_of(model, outputs_of, labels)), device)
             del model
         if device.type == "cuda":
             source = torch.empty(1 << 28, device=device)
             copy = 2 * source.nbytes / timed(lambda: source.clone()) / 1e6
             read = rows * options.columns * torch.finfo(dtype).bits / 8
             print(f"input rows once    {str(dtype)[6:]:9}{read / copy / 1e6:8.2f} ms at {copy:.0f} GB/s")
+    if options.rows:
+        del x, of_blocks, batch, batches
+        train_from_rows(graph, lists, attention(nn), options.columns, labels)
+
+
+def report(name, dtype, ms, device):
+    peak = ""
+    if device.type == "cuda":
+        peak = f"   peak {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB"
+        torch.cuda.reset_peak_memory_stats()
+    print(f"{name:18} {str(dtype)[6:]:9}{ms:8.2f} ms{peak}", flush=True)
+
+
+def train_from_rows(graph, lists, layer, columns, labels):
+    """Steps with all that belongs to them: a new batch, its rows, forward, backward and update."""
+    device = labels.device
+    table = torch.empty(graph.num_nodes, columns, dtype=torch.int8, device=device)
+    for part in table.split(1 << 20):
+        part.random_(-127, 128)
+    scales = torch.rand(graph.num_nodes, 1, device=device).div_(127)
+
+    def outputs_of(model):
+        inputs, _, blocks = next(lists)
+        return model.on_blocks(blocks, table[inputs].to(torch.bfloat16) * scales[inputs].to(torch.bfloat16))
+
+    report("R-GAT from 8 bits", torch.bfloat16, timed(step_of(Model(layer, columns).to(device, torch.bfloat16), outputs_of, labels)), device)
 
 
 def step_of(model, outputs_of, labels):

@@ -44,6 +44,13 @@ def decoder_of(options, num_relations):
     return nn.DistMult(num_relations, channels), channels
 
 
+def weights_of(head, relation, tail):
+    """Of triples, less where a side has many answers, as in RotatE's code: 1 / sqrt(triples of head and relation + of tail and relation)."""
+    most = int(relation.max()) + 1
+    counts = [(end * most + relation).unique(return_inverse=True, return_counts=True)[1:] for end in (head, tail)]
+    return sum(of_key[key] + 3 for key, of_key in counts).float().rsqrt()
+
+
 class Model(torch.nn.Module):
     def __init__(self, options, num_entities, train):
         super().__init__()
@@ -51,6 +58,7 @@ class Model(torch.nn.Module):
         self.train_triples = train
         self.num_relations = int(train[1].max()) + 1
         self.decoder, columns = decoder_of(options, self.num_relations)
+        self.weights = weights_of(*train) if options.subsampling else None
         if isinstance(self.decoder, nn.DistMult | nn.ComplEx):
             for weight in self.decoder.parameters():
                 torch.nn.init.normal_(weight, std=options.spread)
@@ -102,7 +110,10 @@ def loss_of(model, batch, options):
             drawn_rows = x[torch.randint(len(x), (2, options.negatives), device=x.device)]
         positive = model.decoder(of_heads, relation, of_tails)
         negative = model.decoder.against(known, relation, drawn_rows[number], side)
-        losses.append(nn.link_loss(positive, negative, options.loss, margin=options.margin, temperature=options.temperature))
+        weight = None if model.weights is None else model.weights[batch]
+        losses.append(
+            nn.link_loss(positive, negative, options.loss, weight=weight, margin=options.margin, temperature=options.temperature)
+        )
     penalty = 0.0
     if options.penalty:
         strength = model.decoder.rel_emb(relation)
@@ -169,6 +180,7 @@ def main():
     add("--temperature", type=float, default=1.0)
     add("--scale", type=float, default=1.0, help="of scores in the cross entropy over all entities")
     add("--smoothing", type=float, default=0.0)
+    add("--subsampling", action="store_true", help="weigh sampled triples by how rare their pairs of end and relation are")
     add("--penalty", type=float, default=0.0, help="of the cubes of the numbers of a triple's rows (N3)")
     add("--dropout", type=float, default=0.0)
     add("--spread", type=float, default=0.1, help="of rows, when they begin")

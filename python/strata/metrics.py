@@ -17,6 +17,7 @@ import torch
 import torch.distributed as distributed
 from torch import Tensor
 
+from strata._default_group import device_of_group, gathered, size_of_group
 from strata._link_ranks import KnownEdges, link_ranks
 from strata.errors import InputError
 
@@ -31,6 +32,7 @@ __all__ = [
     "roc_auc",
 ]
 
+_USER = "metrics of several ranks add up"
 _UNIT = 1 << 32  # of sums of reciprocal ranks, which hold those of 2 billion edges
 
 
@@ -171,26 +173,19 @@ def _check_numbers(*tensors: Tensor) -> None:
 
 
 def _summed(sums: Tensor) -> Tensor:
-    if distributed.is_initialized():
-        sums = sums.to(_device_of_ranks())
-        distributed.all_reduce(sums)
-    return sums
+    if size_of_group(_USER) == 1:
+        return sums
+    total = sums.to(device_of_group(), copy=True)
+    distributed.all_reduce(total)
+    return total.to(sums.device)
 
 
 def _all_of(values: Tensor) -> Tensor:
-    """All ranks' values, one rank's after the other's."""
-    if not distributed.is_initialized():
+    """All ranks' values [n], one rank's after the other's."""
+    if size_of_group(_USER) == 1:
         return values
-    values, device = values.to(_device_of_ranks()), values.device
-    counts = [torch.zeros(1, dtype=torch.int64, device=values.device) for _ in range(distributed.get_world_size())]
-    distributed.all_gather(counts, torch.tensor([len(values)], device=values.device))
-    most = max(int(count) for count in counts)
-    pieces = [values.new_empty(most) for _ in counts]
-    distributed.all_gather(pieces, torch.nn.functional.pad(values, (0, most - len(values))))
-    return torch.cat([piece[: int(count)] for piece, count in zip(pieces, counts)]).to(device)
-
-
-def _device_of_ranks() -> str:
-    from strata._process import process
-
-    return process().device if distributed.get_backend() == "nccl" else "cpu"
+    device = device_of_group()
+    counts = gathered(torch.tensor([len(values)], device=device)).tolist()
+    padded = torch.nn.functional.pad(values.to(device), (0, max(counts) - len(values)))
+    pieces = gathered(padded).view(len(counts), -1)
+    return torch.cat([piece[:count] for piece, count in zip(pieces, counts)]).to(values.device)

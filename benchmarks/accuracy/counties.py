@@ -24,7 +24,10 @@ from torch.nn.functional import dropout, mse_loss
 import strata
 from strata import metrics, nn
 
-DATA = pathlib.Path(os.environ.get("STRATA_DATA", pathlib.Path(__file__).resolve().parents[3] / "shared/data")) / "regression/counties"
+DATA = (
+    pathlib.Path(os.environ.get("STRATA_DATA", pathlib.Path(__file__).resolve().parents[3] / "shared/data"))
+    / "regression/counties"
+)
 
 
 def columns_of(file, key, **columns):

@@ -107,7 +107,10 @@ def train(edges, num_nodes, seed, options):
             record = {"epoch": epoch, "loss": float(total) / count, **scores_of(model, lists, edges, options.most)}
             records.append(record)
             if options.verbose:
-                print(f"seed {seed}, epoch {epoch}: loss {record['loss']:.4f}, valid {record['valid']:.4f}, test {record['test']:.4f}", flush=True)
+                print(
+                    f"seed {seed}, epoch {epoch}: loss {record['loss']:.4f}, valid {record['valid']:.4f}, test {record['test']:.4f}",
+                    flush=True,
+                )
     return max(records, key=lambda record: record["valid"]), records
 
 
@@ -134,7 +137,10 @@ def main():
         begin = time.perf_counter()
         best, records = train(edges, num_nodes, seed, options)
         seconds = time.perf_counter() - begin
-        print(f"seed {seed}: test {best['test']:.4f} after epoch {best['epoch']}, valid {best['valid']:.4f}, {seconds:.0f} s", flush=True)
+        print(
+            f"seed {seed}: test {best['test']:.4f} after epoch {best['epoch']}, valid {best['valid']:.4f}, {seconds:.0f} s",
+            flush=True,
+        )
         found.append({"seed": seed, "best": best, "records": records, "seconds": seconds})
     scores = [one["best"]["test"] for one in found]
     spread = statistics.stdev(scores) if len(scores) > 1 else 0.0

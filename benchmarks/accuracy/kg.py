@@ -89,6 +89,11 @@ class Model(torch.nn.Module):
         return x
 
 
+def logits_of(scores, options):
+    """What the losses take for scores: with --square those of squared distances, whose order is the same."""
+    return options.scale * (-(options.margin - scores).square() if options.square else scores)
+
+
 def loss_of(model, batch, options):
     """The mean loss of the tails and the heads of a batch of training triples, as numbers of them."""
     head, relation, tail = (part[batch] for part in model.train_triples)
@@ -104,15 +109,17 @@ def loss_of(model, batch, options):
     for number, (side, known, wanted) in enumerate((("tail", of_heads, tail), ("head", of_tails, head))):
         if options.negatives == 0:
             scores = model.decoder.against(known, relation, x, side)
-            losses.append(cross_entropy(options.scale * scores, wanted, label_smoothing=options.smoothing))
+            losses.append(cross_entropy(logits_of(scores, options), wanted, label_smoothing=options.smoothing))
             continue
         if model.convs:
             drawn_rows = x[torch.randint(len(x), (2, options.negatives), device=x.device)]
-        positive = model.decoder(of_heads, relation, of_tails)
-        negative = model.decoder.against(known, relation, drawn_rows[number], side)
+        positive = logits_of(model.decoder(of_heads, relation, of_tails), options)
+        negative = logits_of(model.decoder.against(known, relation, drawn_rows[number], side), options)
         weight = None if model.weights is None else model.weights[batch]
         losses.append(
-            nn.link_loss(positive, negative, options.loss, weight=weight, margin=options.margin, temperature=options.temperature)
+            nn.link_loss(
+                positive, negative, options.loss, weight=weight, margin=options.margin, temperature=options.temperature
+            )
         )
     penalty = 0.0
     if options.penalty:
@@ -178,7 +185,8 @@ def main():
     add("--margin", type=float, default=9.0)
     add("--norm", default="l2", help="of rotate: l2 or l1")
     add("--temperature", type=float, default=1.0)
-    add("--scale", type=float, default=1.0, help="of scores in the cross entropy over all entities")
+    add("--scale", type=float, default=1.0, help="of scores in the loss")
+    add("--square", action="store_true", help="losses of rotate take squared distances")
     add("--smoothing", type=float, default=0.0)
     add("--subsampling", action="store_true", help="weigh sampled triples by how rare their pairs of end and relation are")
     add("--penalty", type=float, default=0.0, help="of the cubes of the numbers of a triple's rows (N3)")

@@ -23,7 +23,9 @@ from torch.nn.functional import dropout, mse_loss
 import strata
 from strata import metrics, nn
 
-DATA = pathlib.Path(os.environ.get("STRATA_DATA", pathlib.Path(__file__).resolve().parents[3] / "shared/data")) / "movielens100k"
+DATA = (
+    pathlib.Path(os.environ.get("STRATA_DATA", pathlib.Path(__file__).resolve().parents[3] / "shared/data")) / "movielens100k"
+)
 USERS, ITEMS, LEVELS = 943, 1682, 5
 
 
@@ -109,7 +111,9 @@ def train(options, seed, device):
         record |= {"valid": rmse_of(model, valid, ratings), "test": rmse_of(model, test, ratings)}
         records.append(record)
         if options.verbose:
-            print(f"epoch {epoch}: loss {record['loss']:.4f}, valid {record['valid']:.4f}, test {record['test']:.4f}", flush=True)
+            print(
+                f"epoch {epoch}: loss {record['loss']:.4f}, valid {record['valid']:.4f}, test {record['test']:.4f}", flush=True
+            )
     return min(records, key=lambda record: record["valid"]), records
 
 
@@ -136,7 +140,10 @@ def main():
         begin = time.perf_counter()
         best, records = train(options, seed, torch.device(strata.process().device))
         seconds = time.perf_counter() - begin
-        print(f"seed {seed}: test RMSE {best['test']:.4f} after epoch {best['epoch']}, valid {best['valid']:.4f}, {seconds:.0f} s", flush=True)
+        print(
+            f"seed {seed}: test RMSE {best['test']:.4f} after epoch {best['epoch']}, valid {best['valid']:.4f}, {seconds:.0f} s",
+            flush=True,
+        )
         found.append({"seed": seed, "best": best, "records": records, "seconds": seconds})
     scores = [one["best"]["test"] for one in found]
     spread = statistics.stdev(scores) if len(scores) > 1 else 0.0

@@ -89,7 +89,7 @@ def link_ranks(
     end. An edge's rank does not depend on the edges beside it, so that ranks may share them as they like.
 
     Args:
-        decoder: of strata.nn, or an object with its method against().
+        decoder: of strata.nn, or an object with its method against(); in evaluation mode, if it has dropout.
         rows: of all nodes [N, columns], what the model gave, on the device where to compute; (rows of heads, rows of tails) if
             these are nodes of two types.
         head, relation, tail: int64 [E] each; `relation` may be None if there is only one.
@@ -121,7 +121,17 @@ def link_ranks(
             found.append(edges.among_own(*of_piece, own[piece]))
         else:
             found.append(edges.among_all(*of_piece, candidates, _CANDIDATES[of_device]))
-    return torch.cat(found)
+    ranks = torch.cat(found)
+    if bool(ranks.isnan().any()):
+        raise InputError(
+            "a score is nan", "Find out where the decoder's weights stopped being numbers; a score of nan has no rank."
+        )
+    return ranks
+
+
+def _rank(better: Tensor, equal: Tensor, mine: Tensor) -> Tensor:
+    """float64 [E] of counts of candidates; nan where the edge's own score is."""
+    return (1 + better.double() + equal.double() / 2).masked_fill(mine.squeeze(1).isnan(), torch.nan)
 
 
 class _Edges(NamedTuple):
@@ -141,7 +151,7 @@ class _Edges(NamedTuple):
             left_out |= self._is_known(nodes, relation, ids)
         mine = scores[:, :1].clone()
         scores = scores.masked_fill(left_out, torch.nan)
-        return 1 + (scores > mine).sum(1).double() + (scores == mine).sum(1).double() / 2
+        return _rank((scores > mine).sum(1), (scores == mine).sum(1), mine)
 
     def _is_known(self, nodes: Tensor, relation: Tensor | None, ids: Tensor) -> Tensor:
         assert self.known is not None
@@ -182,7 +192,7 @@ class _Edges(NamedTuple):
             scores[places, columns - first] = torch.nan
             better += (scores > mine).sum(1)
             equal += (scores == mine).sum(1)
-        return 1 + better.double() + equal.double() / 2
+        return _rank(better, equal, mine)
 
     def _masked(
         self, nodes: Tensor, relation: Tensor | None, others: Tensor, candidates: Tensor | None

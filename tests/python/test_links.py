@@ -278,6 +278,12 @@ class Ranks(unittest.TestCase):
         rows[5, 1] = torch.inf
         with self.assertRaisesRegex(strata.InputError, "not finite"):
             metrics.link_ranks(self.decoder, rows, *self.edges)
+        broken = nn.DistMult(4, 8).to(DEVICE)
+        with torch.no_grad():
+            broken.rel_emb.weight[2, 3] = torch.nan
+        for candidates in (None, integers(60, 700, 3)):
+            with self.assertRaisesRegex(strata.InputError, "a score is nan"):
+                metrics.link_ranks(broken, self.rows, *self.edges, candidates=candidates)
         with self.assertRaisesRegex(strata.InputError, "a score is nan"):
             metrics.ranks_among(torch.tensor([torch.nan]), torch.zeros(1, 3))
         with self.assertRaisesRegex(strata.InputError, "belong together"):

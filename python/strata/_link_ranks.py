@@ -14,6 +14,7 @@ from strata.errors import InputError
 # Products of matrices of one shape add up in one order, so that an edge's rank does not depend on the edges beside it.
 _QUERIES = 512
 _CANDIDATES = {"cpu": 4096, "cuda": 8192}
+_CHECKED = 1 << 16  # rows at a time
 _OWN_ELEMENTS = {"cpu": 1 << 22, "cuda": 1 << 28}  # of the rows of edges' own candidates at a time
 
 
@@ -104,7 +105,7 @@ def link_ranks(
     for name, given in (("head", head), ("relation", relation), ("tail", tail), ("candidates", candidates)):
         if given is not None and given.device != device:
             raise InputError(f"{name} lies on {given.device}, the rows on {device}", "Move it to the rows.")
-    if not bool(of_heads.isfinite().all() and of_tails.isfinite().all()):
+    if not (_are_finite(of_heads) and _are_finite(of_tails)):
         raise InputError("rows of nodes are not finite", "Find out where the model diverged; such rows have no ranks.")
     edges = _Edges(decoder, *((of_heads, of_tails) if side == "tail" else (of_tails, of_heads)), side, known)
     nodes, others = (head, tail) if side == "tail" else (tail, head)
@@ -212,6 +213,11 @@ class _Edges(NamedTuple):
             places, ids = places.repeat_interleave(counts), order[first.repeat_interleave(counts) + behind]
         ids, order = ids.sort()
         return places[order], ids
+
+
+def _are_finite(rows: Tensor) -> bool:
+    begins = range(0, max(1, len(rows)), _CHECKED)
+    return bool(torch.stack([rows[begin : begin + _CHECKED].isfinite().all() for begin in begins]).all())
 
 
 def _padded(rows: Tensor, count: int) -> Tensor:

@@ -96,14 +96,14 @@ def hits_at(positive: Tensor, negative: Tensor, most: int, *, over_ranks: bool =
 
     1 if there are fewer than K negatives.
     """
+    if most < 1:
+        raise InputError(f"K is {most}", "Give a number of negatives, 1 or more.")
     _check_numbers(positive, negative)
     negative = negative.flatten()
     best = negative.topk(min(most, len(negative))).values
     if over_ranks:
         best = _all_of(best)
         best = best.topk(min(most, len(best))).values
-    if most < 1:
-        raise InputError(f"K is {most}", "Give a number of negatives, 1 or more.")
     above = positive > best[-1] if len(best) == most else torch.ones_like(positive, dtype=torch.bool)
     counts = torch.tensor([int(above.sum()), above.numel()], device=positive.device)
     if over_ranks:

@@ -286,6 +286,8 @@ class Ranks(unittest.TestCase):
                 metrics.link_ranks(broken, self.rows, *self.edges, candidates=candidates)
         with self.assertRaisesRegex(strata.InputError, "a score is nan"):
             metrics.ranks_among(torch.tensor([torch.nan]), torch.zeros(1, 3))
+        with self.assertRaisesRegex(strata.InputError, "K is 0"):
+            metrics.hits_at(torch.ones(3), torch.zeros(3), 0)
         with self.assertRaisesRegex(strata.InputError, "belong together"):
             metrics.ranking(torch.ones(3), groups=torch.zeros(3))
 

@@ -101,7 +101,7 @@ def train(options, seed, device):
         total = torch.zeros((), device=device)
         for batch in torch.randperm(len(ratings), device=device).split(options.batch_size):
             is_message = torch.ones(len(ratings), dtype=torch.bool, device=device)
-            is_message[batch] = False
+            is_message[batch] = options.exclude == "off"
             optimizer.zero_grad()
             loss = mse_loss(model(ratings[batch, :2], ratings[is_message]), ratings[batch, 2].float())
             loss.backward()
@@ -132,6 +132,7 @@ def main():
     add("--lr", type=float, default=0.01)
     add("--lr-of-rows", type=float, default=0.005)
     add("--decay", type=float, default=0.01)
+    add("--exclude", choices=("reverse", "off"), default="reverse", help="off keeps a batch's ratings among its messages")
     add("--verbose", action="store_true")
     add("--json", type=pathlib.Path)
     options = parser.parse_args()
@@ -141,7 +142,7 @@ def main():
         best, records = train(options, seed, torch.device(strata.process().device))
         seconds = time.perf_counter() - begin
         print(
-            f"seed {seed}: test RMSE {best['test']:.4f} after epoch {best['epoch']}, valid {best['valid']:.4f}, {seconds:.0f} s",
+            f"seed {seed}: test RMSE {best['test']:.4f} after epoch {best['epoch']}, valid {best['valid']:.4f}, train {best['loss'] ** 0.5:.4f}, {seconds:.0f} s",
             flush=True,
         )
         found.append({"seed": seed, "best": best, "records": records, "seconds": seconds})

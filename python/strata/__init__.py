@@ -101,6 +101,7 @@ __all__ = [
 ]
 
 _LINKS = "give NeighborLoader the ends of a batch of pairs, pairs.unique(), as input_nodes, and score the pairs yourself"
+_SPLITS = "it is PyG's: from_pyg() takes the train, validation and test data that it makes"
 _TYPES = "it is PyG's: strata.from_pyg(data) makes a graph of a HeteroData, which strata.NeighborLoader takes"
 _OTHER_SAMPLERS = "derive a sampler from strata.NeighborChooser, or take PyG's loader with strata.pyg.stores_of(graph)"
 
@@ -109,10 +110,11 @@ if not TYPE_CHECKING:
         __name__,
         {
             "DataLoader": "NeighborLoader and NodeLoader make batches in threads of C++; strata.dgl has DGL's DataLoader",
+            "RandomLinkSplit": _SPLITS,
             "Data": "it is PyG's: strata.from_pyg(data) makes a graph of it",
             "NeighborSampler": "NodeLoader gives batch.adjs as PyG's older NeighborSampler does; strata.dgl has DGL's",
         }
-        | dict.fromkeys(("LinkNeighborLoader", "LinkLoader", "EdgeDataLoader", "RandomLinkSplit"), _LINKS)
+        | dict.fromkeys(("LinkNeighborLoader", "LinkLoader", "EdgeDataLoader"), _LINKS)
         | dict.fromkeys(("HeteroData", "HGTLoader"), _TYPES)
         | dict.fromkeys(
             ("ShaDowKHopSampler", "ClusterData", "ClusterLoader", "GraphSAINTSampler", "ImbalancedSampler", "RandomNodeLoader"),

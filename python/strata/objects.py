@@ -22,6 +22,7 @@ from strata.graph import Graph, from_tensors, from_types
 
 _MASKS = {"train": ("train_mask",), "valid": ("val_mask", "valid_mask"), "test": ("test_mask",)}
 _SPLITS = {"train": "train", "valid": "valid", "val": "valid", "validation": "valid", "test": "test"}
+_LINKS_OF_SPLIT = ("edge_label", "pos_edge_label", "neg_edge_label")  # what RandomLinkSplit adds: seeds, no attributes of the edges
 
 
 @dataclasses.dataclass
@@ -210,7 +211,7 @@ def _types_of_pyg(data: Any) -> tuple[dict[str, OneType], dict[EdgeType, OneType
 def _rows_of_store(kind: Any, store: Any, count: int) -> dict[str, Any]:
     rows = {}
     for name, value in store.items():
-        if name in RESERVED_OF_TYPES or value is None:
+        if name in RESERVED_OF_TYPES or value is None or name.startswith(_LINKS_OF_SPLIT):
             continue
         if hasattr(value, "shape") and len(value.shape) and value.shape[0] == count:
             rows[name] = value

@@ -11,7 +11,7 @@ import packaging.version
 
 import strata
 
-MODULES = ["", "choosers", "nn", "pyg"]
+MODULES = ["", "choosers", "metrics", "nn", "pyg"]
 if (pathlib.Path(strata.__file__).parent / "rpc").is_dir():  # a build with extras
     MODULES += ["dgl", "dgl.dataloading", "dgl.sampling", "dgs", "rpc", "rpc.autograd", "rpc.functions"]
 

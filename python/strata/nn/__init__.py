@@ -23,6 +23,7 @@ Layers with DGL's arguments, which are called as layer(block, x), are those of s
 from typing import TYPE_CHECKING
 
 from strata._missing import attributes_of
+from strata.nn.decoders import ComplEx, DistMult, DotProduct, MLPDecoder, RotatE, TransE
 from strata.nn.edges import EdgeLists
 from strata.nn.gat import GATConv
 from strata.nn.gcn import GCNConv
@@ -30,12 +31,16 @@ from strata.nn.gin import GINConv
 from strata.nn.hetero import HeteroConv
 from strata.nn.hgt import HGTConv
 from strata.nn.learned_rows import LearnedRows
+from strata.nn.losses import TargetScale, focal_loss, link_loss, quantile_loss
 from strata.nn.rgat import RGATConv
 from strata.nn.rgcn import RGCNConv
 from strata.nn.sage import SAGEConv
 from strata.nn.typed_linear import HeteroDictLinear, HeteroLinear
 
 __all__ = [
+    "ComplEx",
+    "DistMult",
+    "DotProduct",
     "EdgeLists",
     "GATConv",
     "GCNConv",
@@ -45,9 +50,16 @@ __all__ = [
     "HeteroDictLinear",
     "HeteroLinear",
     "LearnedRows",
+    "MLPDecoder",
     "RGATConv",
     "RGCNConv",
+    "RotatE",
     "SAGEConv",
+    "TargetScale",
+    "TransE",
+    "focal_loss",
+    "link_loss",
+    "quantile_loss",
 ]
 
 if not TYPE_CHECKING:

@@ -10,6 +10,7 @@ import torch
 import torch.distributed as distributed
 from torch import Tensor
 
+from strata._default_group import device_of_group, gathered, size_of_group
 from strata._process import process
 from strata.errors import InputError
 from strata.nn._inputs import check_channels, refuse
@@ -87,8 +88,8 @@ class LearnedRows(torch.nn.Module):
         with torch.no_grad():
             init = self._init or (lambda table: table.uniform_(-bound, bound))
             init(weight)
-        if _ranks() > 1:
-            weight = weight.to(_device_of_ranks())
+        if size_of_group("LearnedRows exchange gradients") > 1:
+            weight = weight.to(device_of_group())
             distributed.broadcast(weight, 0)
         self._write({"weight": weight})
         self._gradients.clear()
@@ -159,7 +160,7 @@ class LearnedRows(torch.nn.Module):
         ids = torch.cat([ids for ids, _ in self._gradients] or [torch.empty(0, dtype=torch.int64)])
         grads = torch.cat([grads for _, grads in self._gradients] or [torch.empty(0, self.columns)]).float()
         self._gradients.clear()
-        if _ranks() > 1:
+        if size_of_group("LearnedRows exchange gradients") > 1:
             device = torch.device(process().device) if self.host else self.weight.device
             ids, grads = (gathered.to(device) for gathered in self._of_all_ranks(ids, grads))
         if len(ids):
@@ -167,11 +168,11 @@ class LearnedRows(torch.nn.Module):
 
     def _of_all_ranks(self, ids: Tensor, grads: Tensor) -> tuple[Tensor, Tensor]:
         """All ranks' ids and gradients, in the order of ranks; the mean over ranks."""
-        device = _device_of_ranks()
+        device = device_of_group()
         facts = torch.tensor(
             [float(len(ids)), 0 if self._known_equal else float(self.weight.double().sum())], dtype=torch.float64
         )
-        of_ranks = _gathered(facts.to(device)).cpu().view(-1, 2)
+        of_ranks = gathered(facts.to(device)).cpu().view(-1, 2)
         if len(set(of_ranks[:, 1].tolist())) > 1:
             raise InputError(
                 "LearnedRows differ among ranks",
@@ -180,8 +181,8 @@ class LearnedRows(torch.nn.Module):
         self._known_equal = True
         counts = [int(count) for count in of_ranks[:, 0]]
         behind = max(counts) - len(ids)
-        all_ids = _gathered(torch.nn.functional.pad(ids.to(device), (0, behind)))
-        all_grads = _gathered(torch.nn.functional.pad(grads.to(device), (0, 0, 0, behind)))
+        all_ids = gathered(torch.nn.functional.pad(ids.to(device), (0, behind)))
+        all_grads = gathered(torch.nn.functional.pad(grads.to(device), (0, 0, 0, behind)))
         chosen = torch.cat([torch.arange(count) + rank * max(counts) for rank, count in enumerate(counts)]).to(device)
         return all_ids[chosen], all_grads[chosen] / len(counts)
 
@@ -254,28 +255,3 @@ class LearnedRows(torch.nn.Module):
 def _in_place(tensor: Tensor) -> UnifiedTensor:
     """Host memory as the GPU sees it; threads of the CPU do not read it, for they would not see what the GPU wrote."""
     return unified(tensor, check=False, host_gather="zero-copy")
-
-
-def _ranks() -> int:
-    if distributed.is_available() and distributed.is_initialized():
-        return distributed.get_world_size()
-    if process().size > 1:
-        raise InputError(
-            "LearnedRows exchange gradients by torch.distributed, which has no group",
-            "Call strata.init_process_group() before.",
-        )
-    return 1
-
-
-def _device_of_ranks() -> torch.device:
-    """Where the default group takes tensors."""
-    return (
-        torch.device("cuda", torch.cuda.current_device()) if "nccl" in str(distributed.get_backend()) else torch.device("cpu")
-    )
-
-
-def _gathered(tensor: Tensor) -> Tensor:
-    """All ranks' tensors of one shape, one after the other."""
-    parts = [torch.empty_like(tensor) for _ in range(distributed.get_world_size())]
-    distributed.all_gather(parts, tensor.contiguous())
-    return torch.cat(parts)

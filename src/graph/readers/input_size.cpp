@@ -197,9 +197,9 @@ void measure_typed(const DatasetSource& source, InputSize& size) {
 
 void measure_igbh_shape(const DatasetSource& source, InputSize& size) {
   constexpr Count kLabelAndSplitBytes = 4 + 8, kDrawnBytes = 8;
-  const IgbhSize made = size_of_igbh(source);
-  size.nodes = made.nodes;
-  size.edges = made.edges;
+  const Description made = describe_igbh(source);
+  size.nodes = made.num_nodes();
+  size.edges = made.manifest.num_edges;
   size.bytes_in_memory =
       size.nodes * (kLabelAndSplitBytes + source.cols * static_cast<Count>(size_of(source.dtype))) +
       kDrawnBytes * size.edges;

@@ -55,6 +55,7 @@ struct TableNames {
   std::string source = {}, target = {}, weight = {}, time = {};  ///< columns of the edges
   std::string id = {}, label = {}, split = {};                   ///< columns of the nodes
   std::vector<std::string> features = {};                        ///< the same
+  bool operator==(const TableNames&) const = default;
 };
 
 /// Files of a graph that strata-partition did not write, and how to read them.

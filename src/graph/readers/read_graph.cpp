@@ -11,7 +11,7 @@
 #include "readers/columns.hpp"
 #include "readers/node_files.hpp"
 #include "readers/ogb_tables.hpp"
-#include "readers/parquet/parquet_table.hpp"
+#include "readers/parquet/parquet_parts.hpp"
 #include "readers/text/typed_tables.hpp"
 #include "readers/typed_graph.hpp"
 #include "strata/graph/manifest_file.hpp"
@@ -130,6 +130,7 @@ bool states_nodes(const DatasetSource& source) {
   if (source.nodes) return true;
   if (source.format == Format::edge_list)
     return source.ids != DatasetSource::Ids::number || has_types(source.place);
+  if (source.format == Format::parquet && has_parquet_types(source.place)) return true;
   if (source.format == Format::parquet) return !table_files(source.place, source.tables.nodes).empty();
   if (source.format != Format::npy) return true;
   if (has_types(source.place)) return true;

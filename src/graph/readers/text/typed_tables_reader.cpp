@@ -61,7 +61,7 @@ class TypedTablesReader {
       read_nodes(file);
       if (types_.back().label >= 0 || types_.back().split >= 0) labelled.push_back(types_.size() - 1);
     }
-    assembly_.target = choose_target(parts_.nodes, labelled, source_.target, origin);
+    assembly_.target = choose_target(parts_.nodes, labelled, source_.tables.target, origin);
     for (const fs::path& file : tables("edges", "relation: edges/SOURCE__NAME__DESTINATION.csv"))
       read_relation(file);
     if (source_.reverse) add_reverses(parts_);
@@ -79,7 +79,7 @@ class TypedTablesReader {
     return source_.source_column || source_.destination_column || source_.weight_column ||
            source_.time_column || source_.header || !source_.separator.empty() ||
            source_.ids != DatasetSource::Ids::number || (source_.nodes && source_.nodes_from.empty()) ||
-           !names.source.empty() || !names.target.empty() || !names.weight.empty() || !names.time.empty();
+           !names.source.empty() || !names.weight.empty() || !names.time.empty();
   }
 
   std::vector<fs::path> tables(const char* folder, const char* example) const {

@@ -199,7 +199,7 @@ Graph generate_igbh(const DatasetSource& source, const ReadOptions& options, Ass
               pool);
   put_nodes(std::move(nodes), kPapers, graph);
   if (source.cols > 0) graph.features = make_rows(graph, papers, pool);
-  assembly.target = kPapers;
+  assembly.targets = {kPapers};
   return graph;
 }
 

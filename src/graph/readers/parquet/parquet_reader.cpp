@@ -101,14 +101,15 @@ class TypedParquetReader {
       const NodeRoles& roles = tables_.back()->roles();
       if (roles.label >= 0 || roles.split >= 0) labelled.push_back(tables_.size() - 1);
     }
-    assembly_.target = choose_target(parts_.nodes, labelled, source_.tables.target, source_.place.string());
+    assembly_.targets = choose_targets(parts_.nodes, labelled, source_.tables.target, source_.place.string());
     for (const std::string& relation : typed_parquet_tables(source_.place / "edges")) read_relation(relation);
     if (source_.reverse) add_reverses(parts_);
     Graph graph = join_types(std::move(parts_), options_, assembly_);
-    if (!assembly_.target) return graph;
-    Graph nodes = nodes_of(graph, *assembly_.target);
-    tables_[*assembly_.target]->read_target(nodes);
-    put_nodes(std::move(nodes), *assembly_.target, graph);
+    for (const std::size_t target : assembly_.targets) {
+      Graph nodes = nodes_of(graph, target);
+      tables_[target]->read_target(nodes);
+      put_nodes(std::move(nodes), target, graph);
+    }
     return graph;
   }
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "assign/memory_plan.hpp"
+#include "inspect/describe_types.hpp"
 #include "output/feature_rows.hpp"
 #include "output/part_output.hpp"
 #include "output/relabel.hpp"
@@ -320,6 +321,17 @@ class Builder {
     graph_hash_ = hash_graph(structure_, graph_, options_);
     record.manifest = make_manifest(graph_, structure_, relabeling_, options_,
                                     build_id(graph_hash_, assignment_, options_.assign.num_parts));
+    if (graph_.types.typed()) {
+      GraphSummary types;
+      describe_types(graph_,
+                     {.num_nodes = structure_.num_nodes,
+                      .indptr = structure_.indptr,
+                      .indices = structure_.indices.span(),
+                      .edge_ids = structure_.edge_ids.span(),
+                      .scratch = structure_.scratch},
+                     types);
+      record.type_facts = facts_of(types);
+    }
     record.constraints = measure_constraints(structure_, graph_.splits, assignment_.part_of, options_.assign);
     record.build = {.program = "strata-partition " + program_version(),
                     .input = options_.input,

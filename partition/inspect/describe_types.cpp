@@ -76,19 +76,10 @@ void find_largest(const graph::RelationRanges& ranges, const graph::ListsView& l
 
 std::string cols_text(Count cols) { return cols == 0 ? "none" : format_count(cols); }
 
-GraphSummary summary_of(const graph::Manifest& m) {
-  GraphSummary summary;
-  if (m.types.typed()) take_ranges(m.types, m.book.num_nodes(), m.num_edges, m.feature_cols, summary);
-  return summary;
-}
-
-Json relation_json(const GraphSummary::Relation& relation) {
-  return {{"source", relation.type.source},
-          {"name", relation.type.name},
-          {"destination", relation.type.destination},
-          {"edges", relation.edges},
-          {"mean_in_degree", relation.mean}};
-}
+// What nobody counted is negative.
+constexpr Count kUnknown = -1;
+std::string count_text(Count count) { return count < 0 ? "-" : format_count(count); }
+Json count_json(Count count) { return count < 0 ? Json() : Json(count); }
 
 }  // namespace
 
@@ -111,14 +102,14 @@ std::string types_text(const GraphSummary& s) {
   if (s.node_types.empty()) return {};
   Table types({"type", "nodes", "features", "labelled", "train / valid / test"});
   for (const GraphSummary::NodeType& type : s.node_types)
-    types.row({printable(type.name), format_count(type.nodes), cols_text(type.feature_cols),
-               format_count(type.labelled),
-               fmt::format("{} / {} / {}", format_count(type.train), format_count(type.valid),
-                           format_count(type.test))});
+    types.row(
+        {printable(type.name), format_count(type.nodes), cols_text(type.feature_cols),
+         count_text(type.labelled),
+         fmt::format("{} / {} / {}", count_text(type.train), count_text(type.valid), count_text(type.test))});
   Table relations({"relation", "edges", "mean in-degree", "largest"});
   for (const GraphSummary::Relation& relation : s.relations | std::views::take(kMostRelations))
     relations.row({printable(graph::name_of(relation.type)), format_count(relation.edges),
-                   fmt::format("{:.2f}", relation.mean), format_count(relation.most)});
+                   fmt::format("{:.2f}", relation.mean), count_text(relation.most)});
   if (s.relations.size() > kMostRelations)
     relations.row({fmt::format("{} more", s.relations.size() - kMostRelations), "", "", ""});
   return types.str() + "\n" + relations.str() + "\n";
@@ -130,37 +121,49 @@ Json types_json(const GraphSummary& s) {
     nodes.push_back({{"name", type.name},
                      {"nodes", type.nodes},
                      {"feature_cols", type.feature_cols},
-                     {"labelled", type.labelled},
-                     {"splits", {{"train", type.train}, {"valid", type.valid}, {"test", type.test}}}});
-  for (const GraphSummary::Relation& relation : s.relations) {
-    relations.push_back(relation_json(relation));
-    relations.back()["largest_in_degree"] = relation.most;
+                     {"labelled", count_json(type.labelled)},
+                     {"splits",
+                      {{"train", count_json(type.train)},
+                       {"valid", count_json(type.valid)},
+                       {"test", count_json(type.test)}}}});
+  for (const GraphSummary::Relation& relation : s.relations)
+    relations.push_back({{"source", relation.type.source},
+                         {"name", relation.type.name},
+                         {"destination", relation.type.destination},
+                         {"edges", relation.edges},
+                         {"mean_in_degree", relation.mean},
+                         {"largest_in_degree", count_json(relation.most)}});
+  return {{"nodes", nodes}, {"relations", relations}};
+}
+
+GraphSummary types_of(const graph::PartitionRecord& record) {
+  const graph::Manifest& m = record.manifest;
+  GraphSummary s;
+  if (!m.types.typed()) return s;
+  take_ranges(m.types, m.book.num_nodes(), m.num_edges, m.feature_cols, s);
+  const graph::TypeFacts& facts = record.type_facts;
+  for (std::size_t t = 0; t < s.node_types.size(); ++t) {
+    const graph::TypeFacts::Nodes nodes =
+        facts.nodes.empty() ? graph::TypeFacts::Nodes{kUnknown, kUnknown, kUnknown, kUnknown}
+                            : facts.nodes[t];
+    GraphSummary::NodeType& type = s.node_types[t];
+    type.labelled = nodes.labelled;
+    type.train = nodes.train;
+    type.valid = nodes.valid;
+    type.test = nodes.test;
   }
-  return {{"nodes", nodes}, {"relations", relations}};
+  for (std::size_t r = 0; r < s.relations.size(); ++r)
+    s.relations[r].most = facts.nodes.empty() ? kUnknown : facts.largest_in_degree[r];
+  return s;
 }
 
-std::string types_text(const graph::Manifest& manifest) {
-  const GraphSummary s = summary_of(manifest);
-  if (s.node_types.empty()) return {};
-  Table types({"type", "nodes", "features"});
-  for (const GraphSummary::NodeType& type : s.node_types)
-    types.row({printable(type.name), format_count(type.nodes), cols_text(type.feature_cols)});
-  Table relations({"relation", "edges", "mean in-degree"});
-  for (const GraphSummary::Relation& relation : s.relations | std::views::take(kMostRelations))
-    relations.row({printable(graph::name_of(relation.type)), format_count(relation.edges),
-                   fmt::format("{:.2f}", relation.mean)});
-  if (s.relations.size() > kMostRelations)
-    relations.row({fmt::format("{} more", s.relations.size() - kMostRelations), "", ""});
-  return types.str() + "\n" + relations.str() + "\n";
-}
-
-Json types_json(const graph::Manifest& manifest) {
-  const GraphSummary s = summary_of(manifest);
-  Json nodes = Json::array(), relations = Json::array();
-  for (const GraphSummary::NodeType& type : s.node_types)
-    nodes.push_back({{"name", type.name}, {"nodes", type.nodes}, {"feature_cols", type.feature_cols}});
-  for (const GraphSummary::Relation& relation : s.relations) relations.push_back(relation_json(relation));
-  return {{"nodes", nodes}, {"relations", relations}};
+graph::TypeFacts facts_of(const GraphSummary& summary) {
+  graph::TypeFacts facts;
+  for (const GraphSummary::NodeType& type : summary.node_types)
+    facts.nodes.push_back({type.labelled, type.train, type.valid, type.test});
+  for (const GraphSummary::Relation& relation : summary.relations)
+    facts.largest_in_degree.push_back(relation.most);
+  return facts;
 }
 
 }  // namespace strata::partition

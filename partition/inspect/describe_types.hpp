@@ -14,8 +14,8 @@ void describe_types(const graph::Graph& graph, const graph::ListsView& lists, Gr
 std::string types_text(const GraphSummary& summary);
 nlohmann::ordered_json types_json(const GraphSummary& summary);
 
-/// The same of what a manifest knows.
-std::string types_text(const graph::Manifest& manifest);
-nlohmann::ordered_json types_json(const graph::Manifest& manifest);
+/// The types and relations that a manifest knows, as a summary of nothing else, and what it keeps of one.
+GraphSummary types_of(const graph::PartitionRecord& record);
+graph::TypeFacts facts_of(const GraphSummary& summary);
 
 }  // namespace strata::partition

@@ -110,7 +110,7 @@ Summary summarize(const graph::PartitionRecord& record) {
 }
 
 std::string info_text(const graph::PartitionRecord& record) {
-  return overview(record, summarize(record)) + "\n" + types_text(record.manifest) + balances(record) + "\n" +
+  return overview(record, summarize(record)) + "\n" + types_text(types_of(record)) + balances(record) + "\n" +
          parts_table(record);
 }
 
@@ -156,7 +156,7 @@ std::string info_json(const graph::PartitionRecord& record) {
       {"bytes", {{"total", sum.bytes}, {"features", sum.feature_bytes}, {"structure", sum.structure_bytes}}},
       {"constraints", constraints},
       {"parts", parts}};
-  if (m.types.typed()) json["types"] = types_json(m);
+  if (m.types.typed()) json["types"] = types_json(types_of(record));
   return json.dump(2) + "\n";
 }
 

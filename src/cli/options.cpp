@@ -16,6 +16,7 @@
 #include "strata/cli/config_file.hpp"
 #include "strata/cli/program.hpp"
 #include "strata/train/config.hpp"
+#include "strata/train/planning.hpp"
 #include "strata/train/trainer.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
@@ -65,11 +66,13 @@ void add_plan_options(options::OptionTable& table, train::PlanRequest& request, 
   table.add("json", request.json, "Print the plan as one line of JSON instead of tables").common();
 }
 
-/// Calls train::validate(), and adds the places of the file's options that the error mentions.
-void validate(const train::TrainConfig& config, const ConfigFile& file, const GivenOptions& given) {
+/// Checks the options, and adds the places of the file's options that the error mentions.
+void validate(const train::TrainConfig& config, const ConfigFile& file, const GivenOptions& given,
+              Purpose purpose) {
   auto places = file.given_at;
   std::erase_if(places, [&](const auto& option) { return given.has(option.first); });
-  with_places(places, [&] { train::validate(config); });
+  with_places(places,
+              [&] { purpose == Purpose::plan ? train::validate_plan(config) : train::validate(config); });
 }
 
 /// The words as a shell would read them.
@@ -297,7 +300,7 @@ struct Command::State {
     check_seeds(settings.seeds);
     if (!settings.seeds.empty() && config.resume)
       throw InputError("--seeds contradicts --resume", "Resume one run: --resume OUTPUT/seed-N.");
-    validate(config, file, *given);
+    validate(config, file, *given, purpose);
     return {.config = config, .inference = {}, .plan = plan_request(), .seeds = settings.seeds, .text = {}};
   }
 

@@ -206,7 +206,8 @@ const std::vector<Key> kTableKeys{{"source", "COLUMN", take_name<&TableNames::so
                                   {"features", "COLUMN+...", take_features},
                                   {"edge-table", "NAME", take_name<&TableNames::edges>},
                                   {"node-table", "NAME", take_name<&TableNames::nodes>},
-                                  kNodes};
+                                  kNodes,
+                                  kReverse};
 
 struct Dataset {
   const char* prefix;
@@ -216,8 +217,8 @@ struct Dataset {
 };
 
 const std::vector<Dataset>& datasets() {
-  static const std::vector<Key> list_keys{kIds,    kSource, kTarget, kListWeight, kNodes,      kSeparator,
-                                          kHeader, kTime,   kSince,  kUntil,      kTargetType, kReverse};
+  static const std::vector<Key> list_keys{kIds,    kSource, kTarget, kListWeight, kNodes,  kSeparator,
+                                          kHeader, kTime,   kSince,  kUntil,      kReverse};
   static const std::vector<Dataset> known{
       {"ogb", Format::ogb, "DIR", {kSplit, kWeight, kTargetType, kReverse}},
       {"graphbolt", Format::graphbolt, "DIR", {kTask, kTargetType, kReverse}},

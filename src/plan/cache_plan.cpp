@@ -50,7 +50,9 @@ std::int64_t sent_row_bytes(const RunShape& run, const graph::Manifest& manifest
 }
 
 WireBytes wire_bytes(const RunShape& run, const graph::Manifest& manifest) {
-  return wire_bytes(id_bytes_of(manifest.book.num_nodes()), sent_row_bytes(run, manifest));
+  WireBytes wire = wire_bytes(id_bytes_of(manifest.book.num_nodes()), sent_row_bytes(run, manifest));
+  if (manifest.types.several()) wire.pick += sizeof(EdgeId);  // by which layers know relations
+  return wire;
 }
 
 HaloOffer offer_of(const ExpectedOffer& e) {

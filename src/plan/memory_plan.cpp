@@ -5,12 +5,15 @@
 #include <utility>
 
 #include "strata/graph/manifest_file.hpp"
+#include "strata/graph/relation_ranges.hpp"
 #include "strata/plan/forecast.hpp"
 #include "strata/plan/graph_shape.hpp"
 #include "strata/plan/placement.hpp"
 
 namespace strata::plan {
 namespace {
+
+double share_of(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
 /// The parts of the machine that has most of the graph.
 struct Largest {
@@ -40,13 +43,32 @@ Largest largest_machine(const graph::Manifest& manifest, int machines, std::int6
   return largest;
 }
 
+/// The most pairs of a node and a relation over which it has neighbors, in a machine's share of the edges.
+Count most_sublists(const graph::Manifest& manifest, Count edges) {
+  const graph::GraphTypes& types = manifest.types;
+  if (types.edges.size() == 1) return 0;
+  double sum = 0;
+  for (std::size_t r = 0; r < types.edges.size(); ++r) {
+    const auto type = std::ranges::find(types.nodes, types.edges[r].destination) - types.nodes.begin();
+    const Range nodes = graph::nodes_of_type(types, at(type), manifest.book.num_nodes());
+    sum += static_cast<double>(
+        std::min(nodes.count, graph::edges_of_relation(types, r, manifest.num_edges).count));
+  }
+  return static_cast<Count>(sum *
+                            share_of(static_cast<double>(edges), static_cast<double>(manifest.num_edges)));
+}
+
 RegionSizes sizes_of(const RunShape& run, const graph::Manifest& manifest, const Largest& largest,
                      int machines, bool replicated) {
+  const Count edges = replicated ? manifest.num_edges : largest.edges;
   return {.num_nodes = manifest.book.num_nodes(),
           .num_local = largest.nodes,
-          .local_edges = replicated ? manifest.num_edges : largest.edges,
+          .local_edges = edges,
+          .sublists = most_sublists(manifest, edges),
+          .num_relations = static_cast<int>(manifest.types.edges.size()),
           .num_train = manifest.num_train,
           .local_valid = (manifest.num_valid + manifest.num_test) / machines,
+          .edge_ids = manifest.types.several(),
           .weights = run.edge_weights,
           .in_degrees = run.in_degrees,
           .label_words = manifest.label_words(),
@@ -81,19 +103,18 @@ HeatCurve curve_of(Count rows, double accesses, const BatchProfile& profile) {
   return curve;
 }
 
-double share_of(double part, double whole) { return whole > 0 ? part / whole : 0; }
-
 /// As batches::load_parts() does.
 void plan_cache(const RunShape& run, const graph::Manifest& manifest, const Cluster& cluster,
                 const BatchProfile& profile, const Largest& largest, std::int64_t row_bytes,
                 MemoryPlan& plan) {
   if (cluster.machines == 1) return;
   const std::int64_t free = cluster.host_memory - plan.host_bytes();
-  const HaloBudget budget{.bytes = halo_bytes(run.halo_cache_bytes, free),
-                          .lists = !plan.replicated && !run.train_edges_only,
-                          .row_bytes = row_bytes,
-                          .gpu_bytes = plan.gpu_budget_bytes,
-                          .num_gpus = cluster.gpus};
+  const HaloBudget budget{
+      .bytes = halo_bytes(run.halo_cache_bytes, free),
+      .lists = !plan.replicated && !run.train_edges_only && manifest.types.edges.size() == 1,
+      .row_bytes = row_bytes,
+      .gpu_bytes = plan.gpu_budget_bytes,
+      .num_gpus = cluster.gpus};
   const WireBytes wire = wire_bytes(run, manifest);
   const HaloAmounts amounts =
       fill_budget(offer_of({.run = run,
@@ -113,6 +134,27 @@ void plan_cache(const RunShape& run, const graph::Manifest& manifest, const Clus
   plan.gpu_graph_bytes += on_gpus / std::max(1, cluster.gpus);
 }
 
+/// Of a batch in flight: rows, and neighbors.
+double batch_bytes(const graph::Manifest& manifest, const BatchProfile& profile) {
+  constexpr double kInput = 2 * sizeof(NodeId), kPick = sizeof(NodeId) + sizeof(std::int32_t);
+  double picks = 0;
+  for (const BatchProfile::Hop& hop : profile.hops) picks += hop.picks;
+  const double row = kInput + static_cast<double>(manifest.feature_cols) * sizeof(float);
+  return kBufferGrowth * (profile.inputs * row + picks * kPick);
+}
+
+constexpr double kNodeOfSampler = 5;  // a local id and some bits
+
+/// What training takes of a GPU with batches such as the sampled ones.
+std::int64_t expected_gpu_bytes(const RunShape& run, const graph::Manifest& manifest,
+                                const BatchProfile& profile) {
+  constexpr double kLibraries = 1.5 * (1 << 30);
+  return static_cast<std::int64_t>(kLibraries +
+                                   kNodeOfSampler * static_cast<double>(manifest.book.num_nodes()) +
+                                   run.buffers * batch_bytes(manifest, profile) +
+                                   kBufferGrowth * activation_bytes(run, manifest, profile));
+}
+
 void plan_gpus(const RunShape& run, const graph::Manifest& manifest, const Cluster& cluster,
                const BatchProfile& profile, const Largest& largest, std::int64_t row_bytes,
                MemoryPlan& plan) {
@@ -121,29 +163,41 @@ void plan_gpus(const RunShape& run, const graph::Manifest& manifest, const Clust
       training_device_bytes({.fanouts = run.fanouts, .hidden = run.hidden, .batches_in_flight = run.buffers},
                             run.seeds * cluster.machines, nodes);
   const std::int64_t room = graph_bytes_of_gpu(cluster.gpu_memory, 0);
-  plan.fits_gpu = plan.gpu_training_bytes <= room;
   const std::int64_t budget = run.gpu_memory_bytes > 0
                                   ? run.gpu_memory_bytes
                                   : graph_bytes_of_gpu(cluster.gpu_memory, plan.gpu_training_bytes);
+  if (manifest.types.several())  // most relations have fewer edges than their fanouts ask for
+    plan.gpu_training_bytes = std::min(plan.gpu_training_bytes, expected_gpu_bytes(run, manifest, profile));
+  plan.fits_gpu = plan.gpu_training_bytes <= room;
   plan.gpu_budget_bytes = budget;
   TensorDemand features{.name = "features", .row_bytes = row_bytes, .rates = kRowRates};
   for (const Count rows : largest.part_nodes) {
     const double share = static_cast<double>(rows) / static_cast<double>(largest.nodes);
     features.segments.push_back(curve_of(rows, profile.inputs * share, profile));
   }
-  double picks = 0;
-  for (const BatchProfile::Hop& hop : profile.hops) picks += hop.picks;
-  const Count edges = plan.replicated ? manifest.num_edges : largest.edges;
+  double picks = 0, sublists = 0;
+  for (const BatchProfile::Hop& hop : profile.hops) {
+    picks += hop.picks;
+    sublists += hop.sublists;
+  }
+  const RegionSizes sizes = sizes_of(run, manifest, largest, cluster.machines, plan.replicated);
   TensorDemand indices{.name = "indices",
-                       .row_bytes = id_bytes_of(manifest.book.num_nodes()),
-                       .segments = {HeatCurve::flat(edges, picks)},
+                       .row_bytes = sizes.edge_bytes(),
+                       .segments = {HeatCurve::flat(sizes.local_edges, picks)},
                        .rates = kEntryRates,
                        .whole = true};
+  if (manifest.types.several()) {  // entries that lie together, of two arrays, take the time of one each
+    const double width = static_cast<double>(indices.row_bytes) / sizeof(std::int32_t);
+    indices.rates[tensor::Stratum::host].bytes_per_second *=
+        width / 2 * std::max(1.0, share_of(picks, sublists));
+  }
   std::vector<TensorDemand> demands{std::move(features), std::move(indices)};
   const PlanLimits limits{.gpu_bytes = budget, .num_gpus = cluster.gpus};
   fix_placements(run.placement, limits, demands);
   plan.placement = plan_tensors(demands, limits);
   plan.gpu_graph_bytes = plan.placement.gpu_bytes;
+  if (manifest.types.several() && run.gpu_memory_bytes > 0)
+    plan.fits_gpu = plan.gpu_training_bytes + plan.gpu_graph_bytes <= room;
 }
 
 }  // namespace
@@ -151,18 +205,11 @@ void plan_gpus(const RunShape& run, const graph::Manifest& manifest, const Clust
 std::int64_t training_host_bytes(const RunShape& run, const graph::Manifest& manifest,
                                  const BatchProfile& profile) {
   constexpr double kLibraries = 184 << 20;  // which ranks cannot share: libtorch, relocated, and Open MPI
-  constexpr double kNodeOfSampler = 5;      // a local id and some bits
-  constexpr double kInput = 2 * sizeof(NodeId), kPick = sizeof(NodeId) + sizeof(std::int32_t);
-  constexpr double kCopiesOfModel = 5;  // weights, gradients, two moments, and one to save
-  double picks = 0;
-  for (const BatchProfile::Hop& hop : profile.hops) picks += hop.picks;
-  const double row = kInput + static_cast<double>(manifest.feature_cols) * sizeof(float);
-  const double batch = kBufferGrowth * (profile.inputs * row + picks * kPick);
-  const double in_flight = run.batches_in_flight;
-  return static_cast<std::int64_t>(kLibraries +
-                                   kNodeOfSampler * static_cast<double>(manifest.book.num_nodes()) +
-                                   in_flight * batch + activation_bytes(run, manifest, profile) +
-                                   kCopiesOfModel * parameters_of(run, manifest) * sizeof(float));
+  constexpr double kCopiesOfModel = 5;      // weights, gradients, two moments, and one to save
+  return static_cast<std::int64_t>(
+      kLibraries + kNodeOfSampler * static_cast<double>(manifest.book.num_nodes()) +
+      run.batches_in_flight * batch_bytes(manifest, profile) + activation_bytes(run, manifest, profile) +
+      kCopiesOfModel * parameters_of(run, manifest) * sizeof(float));
 }
 
 MemoryPlan plan_memory(const RunShape& run, const graph::Manifest& manifest, const Cluster& cluster,

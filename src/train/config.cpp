@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "strata/plan/placement.hpp"
+#include "strata/train/planning.hpp"
 #include "strata/util/error.hpp"
 #include "task/class_weights.hpp"
 #include "tuning/sm_split.hpp"
@@ -150,12 +151,16 @@ void check_effects(const TrainConfig& c) {
 }  // namespace
 
 void validate(const TrainConfig& c) {
-  check_choices(c);
-  require(!c.graph.empty(), "--graph is missing", "Give a partition directory, or synthetic:KEY=VALUE,...");
   require(c.graph.dataset() == nullptr, fmt::format("--graph {} is a dataset, not parts", c.graph.text()),
           fmt::format("Build it first: strata-partition build --input {} --parts 1 --output parts; then give "
                       "--graph parts.",
                       c.graph.text()));
+  validate_plan(c);
+}
+
+void validate_plan(const TrainConfig& c) {
+  check_choices(c);
+  require(!c.graph.empty(), "--graph is missing", "Give a partition directory, or synthetic:KEY=VALUE,...");
   require(!c.fanouts.empty(), "--fanouts is empty", "Give one fanout per layer, first hop first: 15,10,5.");
   check_fanouts(c.fanouts, "--fanouts");
   check_relation_fanouts(c);

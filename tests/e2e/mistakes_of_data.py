@@ -65,6 +65,11 @@ def prepare(folder, shell):
     arrays(folder / 'unlabelled', y=np.array([-1, 1, 0, 1, 0, 1]))
     cut = (folder / 'pairs/x.npy').read_bytes()[:-5]
     (arrays(folder / 'cut') / 'x.npy').write_bytes(cut)
+    for name, relation, rows in ('typed', 'reader__reads__book', 4), ('misnamed', 'reader_reads_book', 4), ('typeless', 'reader__reads__film', 4), ('narrow', 'reader__reads__book', 3):
+        for place, array in {f'edges/{relation}/edge_index': [[0, 3], [1, 0]], 'nodes/reader/x': np.ones((rows, 2), np.float32),
+                             'nodes/reader/y': [0, 1, 0, 1], 'nodes/book/num_nodes': 2}.items():
+            (folder / name / place).parent.mkdir(parents=True, exist_ok=True)
+            np.save(folder / name / f'{place}.npy', np.array(array))
     graphbolt(folder / 'val_set', METADATA + '    val_set: []\n')
     graphbolt(folder / 'weights', METADATA.replace('feature_data: [', 'feature_data: [{domain: edge, name: weights, format: numpy, path: w.npy}, '))
     graphbolt(folder / 'features', METADATA.replace('name: feat,', 'name: x, format: numpy, path: x.npy}, {domain: node, name: other,'))
@@ -111,6 +116,14 @@ TABLE = (
     Mistake(BUILD + 'npy:regression', ('label 0.5 in row 0 is not a class', 'Regression is not supported')),
     Mistake('strata-partition info npy:onehot > /dev/null', ('argmax', '--loss bce'), code=0),
     Mistake('strata-partition info npy:unvalidated > /dev/null', ('no validation nodes',), code=0),
+    # graphs of several types
+    Mistake(BUILD + 'npy:misnamed', ('reader_reads_book',)),
+    Mistake(BUILD + 'npy:typeless', ('film',)),
+    Mistake(BUILD + 'npy:narrow', ('y.npy', '3', '4')),
+    Mistake(BUILD + 'npy:typed,target=film', ('target=film is no type', 'book, reader')),
+    Mistake(BUILD + 'npy:typed --direction undirected', ('relations have a direction', ',reverse')),
+    Mistake(BUILD + 'npy:sound,reverse', ('reverse has no effect', '--direction undirected')),
+    Mistake('strata-train --graph npy:typed --model rgcn', ('npy:typed is a dataset', 'strata-partition build --input npy:typed')),
     Mistake(BUILD + 'npy:mask', ('train.npy', 'a mask, it seems', 'astype(bool)')),
     Mistake(BUILD + 'npy:overlap', ("splits 'train' and 'valid' overlap in 1 node",)),
     Mistake(BUILD + 'npy:named', ('val_mask.npy', "Did you mean 'valid.npy'?")),

@@ -16,6 +16,8 @@ def prepare(folder, shell):
                  f'strata-partition build --input {SPEC},valid=0 --parts 1 --output novalid',
                  f'strata-partition build --input {SPEC.replace("features=8", "features=9")} --parts 1 --output wider',
                  'strata-partition build --input synthetic:igbh,scale=0.00001,cols=8 --parts 2 --output types',
+                 'strata-partition build --input synthetic:igbh,scale=0.00001,cols=9 --parts 1 --output widertypes',
+                 f'strata-train --device cpu --graph types --model rgcn {job} --output donetypes',
                  f'{TRAIN} {job} --output done'):
         code, text = shell(line)
         assert code == 0, text
@@ -68,6 +70,9 @@ TABLE = (
     Mistake('strata-train --graph types --model rgat --bases 3', ('--bases has no effect', '--model rgcn')),
     Mistake('strata-train --graph types --model rgcn --inductive', ('--inductive is not possible', 'several types')),
     Mistake('strata-train --graph parts --model rgcn --target author', ('no such type',)),
+    Mistake('strata-plan --graph types --cluster machines=2', ('--model sage', 'rgcn, rsage, rgat or hgt')),
+    Mistake('strata-train predict donetypes --graph widertypes --output x.npy', ('reads 8 feature columns, but widertypes has 9',)),
+    Mistake('strata-train predict donetypes --graph parts --output x.npy', ('no such type',)),
     # launchers that are not Open MPI's
     Mistake('PMI_RANK=0 PMI_SIZE=3 PMI_FD=9 ' + TRAIN, ('MPI started 3 ranks (PMI_SIZE=3)', 'libmpi.so.12', 'LD_LIBRARY_PATH')),
     Mistake('MV2_COMM_WORLD_RANK=0 MV2_COMM_WORLD_SIZE=5 ' + TRAIN.replace('strata-train', 'strata-plan'), ('MV2_COMM_WORLD_SIZE=5', 'strata-run -n N')),

@@ -114,6 +114,9 @@ class Package(e2e.Case):
             self.checked(*command[:-1], whole, '--epochs', '8')
             self.assertEqual((again / 'checkpoint.safetensors').read_bytes(), (whole / 'checkpoint.safetensors').read_bytes())
         self.refuse(build / 'own_model', self.folder / 'own1', graph)
+        losses = [float(line.split()[-1]) for line in self.checked(build / 'own_types').stdout.splitlines()]
+        self.assertEqual(len(losses), 5)
+        self.assertLess(losses[-1], losses[0] - 0.5, losses)
 
     def compare_folders(self, own, graph, told):
         """A run of a program of one's own has the files of strata-train."""

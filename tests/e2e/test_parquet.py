@@ -190,6 +190,43 @@ class Tables(e2e.Case):
         self.write(folder / 'edges.parquet', dict(src=[1], dst=[0]))
         self.refuse(folder, "the table 'edges' lies both in")
 
+    def write_types(self, kind, write):
+        """Users by name who follow each other and rate films by number, as tables that `write` puts into a folder of this kind."""
+        folder = self.folder / kind / 'films'
+        for name, table in (('nodes/user', dict(id=self.names, age=self.age, label=self.labels, split=['train', 'valid', 'test'] * 20)),
+                            ('nodes/film', dict(length=self.age[:9], year=self.age[9:18])),
+                            ('edges/user__follows__user', dict(source=[self.names[v] for v in self.ends[0]], target=[self.names[v] for v in self.ends[1]])),
+                            ('edges/user__rates__film', dict(source=[self.names[v] for v in self.ends[0]], target=self.ends[1] % 9, weight=self.ends[0]))):
+            write(folder / name, table)
+        return folder
+
+    def write_text(self, path, table):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lines = [','.join(table), *(','.join(str(value) for value in row) for row in zip(*table.values()))]
+        path.with_suffix('.csv').write_text('\n'.join(lines) + '\n')
+
+    def write_halves(self, path, table):
+        whole = pa.table(table)
+        for part, rows in enumerate((whole.slice(0, 5), whole.slice(5))):
+            self.write(path / f'part-{part}.parquet', rows)
+
+    def test_types_are_those_of_tables_of_text(self):
+        text, single, halves = (self.write_types(kind, write) for kind, write in (
+            ('text', self.write_text), ('single', lambda path, table: self.write(path.with_suffix('.parquet'), table)), ('halves', self.write_halves)))
+        parts = [self.build(f'{spec},target=user,reverse', 2, f'parts of {spec[:3]}{i}', '--method', 'random')
+                 for i, spec in enumerate((f'csv:{text}', f'parquet:{single}', f'parquet:{halves}'))]
+        for ours in parts[1:]:
+            for file in parts[0].glob('*.h5'):
+                self.assertEqual((ours / file.name).read_bytes(), file.read_bytes(), file.name)
+        types = json.loads((parts[1] / 'manifest.json').read_text())['types']
+        self.assertEqual((types['nodes'], types['feature_cols'], len(types['relations'])), (['film', 'user'], [2, 1], 4))
+        done = self.run_program([PARTITION, 'info', f'parquet:{single},target=film'])
+        self.assertIn('target=', done.stderr + done.stdout)
+        for key in ('id=id', 'edge-table=edges2', 'nodes=4'):
+            self.refuse(f'{single},{key}', 'a table per type, but a key of one table', 'target=TYPE')
+        (single / 'nodes' / 'film.parquet').rename(single / 'nodes' / 'movie.parquet')
+        self.refuse(single, "'user__rates__film' is of the type 'film', which has no table", 'nodes/film.parquet')
+
     def test_a_damaged_page(self):
         """Its checksum finds it: the values themselves could be any."""
         folder = self.folder / 'damaged'

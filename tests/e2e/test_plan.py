@@ -86,6 +86,16 @@ class Plan(e2e.Case):
         smaller = self.plan(graph, *options, '--batch-size', '100')
         self.assertGreater(plan['host_training_bytes'] / 2 - smaller['host_training_bytes'], 50e6, 'not only the libraries count')
 
+    def test_plans_for_a_graph_that_info_describes(self):
+        info = self.run_program([e2e.BIN / 'strata-partition', 'info', '--json', 'synthetic:igbh,scale=0.0001,cols=16'])
+        self.assertEqual(info.returncode, 0, info.stderr)
+        (self.folder / 'graph.json').write_text(info.stdout)
+        options = ['--model', 'rgcn', '--cluster', 'machines=2,gpus=2']
+        described, made = [self.plan(graph, *options) for graph in (self.folder / 'graph.json', 'synthetic:igbh,scale=0.0001,cols=16')]
+        self.assertEqual(described['steps_per_epoch'], made['steps_per_epoch'])
+        self.assertAlmostEqual(described['rows']['nodes'] / made['rows']['nodes'], 1, delta=0.25)
+        self.assertIn('--model sage', self.plan(self.folder / 'graph.json', '--cluster', 'machines=2', expect=2))
+
     def test_plans_for_the_machines_at_hand(self):
         plan = self.plan(PLANTED, '--ranks-per-machine', '1', ranks=2)
         self.assertEqual((plan['machines'], plan['ranks']), (2, 2))

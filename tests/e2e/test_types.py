@@ -44,12 +44,13 @@ def write(folder):
         place = folder / 'edges' / f'{source}__{name}__{destination}'
         place.mkdir(parents=True)
         np.save(place / 'edge_index.npy', made[name])
+    return classes
 
 
 class Types(e2e.Case):
     def setUp(self):
         super().setUp()
-        write(self.folder / 'graph')
+        self.classes = write(self.folder / 'graph')
         self.spec = f'npy:{self.folder / "graph"}'
 
     def test_results_are_equal_on_any_ranks_machines_and_parts(self):
@@ -75,6 +76,33 @@ class Types(e2e.Case):
         done = self.run_program(e2e.mpirun_command(1, ['--resume', stopped]))
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         np.testing.assert_allclose(e2e.step_losses(stopped), e2e.step_losses(whole), rtol=2e-4)
+
+    def test_each_of_several_targets_is_learned(self):
+        """Authors have three classes, papers four."""
+        authors = self.folder / 'graph/nodes/author'
+        np.save(authors / 'y.npy', self.classes['author'] % 3)
+        for name, ids in {'train': np.arange(400), 'valid': np.arange(400, 500), 'test': np.arange(500, 700)}.items():
+            np.save(authors / f'{name}.npy', ids)
+        graph = self.build(self.spec, 2)
+        self.assertIn('Give --target with one of author, paper, venue', self.train(graph, '--model', 'rgcn', *JOB, expect=2)[1].stderr)
+        for target, tested in (('author', 200), ('paper', 360)):
+            run, _ = self.train(graph, '--model', 'rgcn', '--target', target, *JOB, '--epochs', '6', '--lr', '0.02', output=self.folder / target)
+            scores = e2e.final(run)['test']
+            self.assertGreater(scores['accuracy'], 0.55)
+            self.assertEqual(scores['nodes'], tested)
+            logits = np.load(self.predict(run, graph))
+            self.assertEqual(len(logits), SIZES[target])
+            labels = self.classes[target] % (3 if target == 'author' else 4)
+            self.assertGreater(np.mean(logits.argmax(1) == labels), 0.55)
+        (self.folder / 'copy').mkdir()
+        done = self.run_program([e2e.BIN / 'strata-partition', 'convert', graph, f'npy:{self.folder / "copy" / "graph"}'])
+        self.assertEqual(done.returncode, 0, done.stderr)
+        facts = [json.loads((parts / 'manifest.json').read_text())['type_facts']
+                 for parts in (graph, self.build(f'npy:{self.folder / "copy" / "graph"}', 3, 'copied'))]
+        self.assertEqual(*facts)
+        self.assertEqual([kind['labelled'] for kind in facts[0]['nodes']], [700, 1200, 0])
+        one = self.build(f'{self.spec},target=author', 2, 'authors')
+        self.assertEqual(json.loads((one / 'manifest.json').read_text())['type_facts']['nodes'][1]['labelled'], 0, 'papers')
 
     def test_parts_are_described_and_verified(self):
         graph = self.build(self.spec, 2)

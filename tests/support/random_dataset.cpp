@@ -145,6 +145,7 @@ PartitionedDataset::PartitionedDataset(const graph::Graph& graph, int num_parts,
                .build_id = "0123456789abcdef",
                .book = {},
                .num_edges = graph.structure.num_edges(),
+               .types = graph.types,
                .undirected = graph.undirected,
                .has_edge_weights = !graph.structure.weights.empty(),
                .feature_cols = graph.features.cols,
@@ -208,7 +209,7 @@ graph::PartData PartitionedDataset::part_data(const graph::Graph& graph, int par
       const auto edge = at(e);
       data.indices.push_back(global_of_[at(graph.structure.indices[edge])]);
       data.edge_ids.push_back(graph.structure.edge_ids[edge]);
-      data.weights.push_back(graph.structure.weights[edge]);
+      if (manifest_.has_edge_weights) data.weights.push_back(graph.structure.weights[edge]);
     }
     data.indptr.push_back(std::ssize(data.indices));
     if (!graph.labels.empty()) {

@@ -66,6 +66,17 @@ struct BuildRecord {
   CleaningReport cleaning;
 };
 
+/// What was counted of the types of a graph, for people; no reader of parts depends on it.
+struct TypeFacts {
+  struct Nodes {
+    Count labelled = 0, train = 0, valid = 0, test = 0;
+    bool operator==(const Nodes&) const = default;
+  };
+  std::vector<Nodes> nodes;              ///< by type
+  std::vector<Count> largest_in_degree;  ///< by relation
+  bool operator==(const TypeFacts&) const = default;
+};
+
 /// All that manifest.json holds.
 struct PartitionRecord {
   Manifest manifest;
@@ -75,6 +86,7 @@ struct PartitionRecord {
   std::vector<PartRecord> parts;
   std::vector<ConstraintRecord> constraints;
   BuildRecord build;
+  TypeFacts type_facts = {};  ///< empty: nobody counted, or there are no types
 };
 
 /// File name of the manifest inside a partition directory.

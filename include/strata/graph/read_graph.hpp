@@ -39,7 +39,8 @@ struct NodeFiles {
 /// Labels are one class per node, or a matrix of 0 and 1 with one column per class, which makes the graph
 /// multi_label. A row that is all nan or all -1 has no label.
 ///
-/// In graphs of several types, labels and splits are those of one type, and `files` are about its nodes.
+/// In graphs of several types, labels and splits are those of every type that has some, and `files` are about the
+/// nodes of the only one.
 ///
 /// f32 and f16 features of npy files are mapped, not copied. The result is the same for every number of
 /// threads. Throws InputError with the file, the field or line, and the remedy: unknown key, empty files (an
@@ -55,6 +56,7 @@ struct TableNames {
   std::string source = {}, target = {}, weight = {}, time = {};  ///< columns of the edges
   std::string id = {}, label = {}, split = {};                   ///< columns of the nodes
   std::vector<std::string> features = {};                        ///< the same
+  bool operator==(const TableNames&) const = default;
 };
 
 /// Files of a graph that strata-partition did not write, and how to read them.

@@ -49,11 +49,13 @@ constexpr std::int64_t bytes_per_input_row(Count feature_cols, int batches_in_fl
 
 // What a forecast must know of a run and its batches. Values.
 
-/// Multiplications per row that a layer of a model writes, and per row that it reads, as factors of the
-/// products of its columns.
+/// Multiplications of a layer of a model, as factors of the products of its columns.
 struct LayerArithmetic {
-  double output_in_out = 0, output_out_out = 0;
-  double input_in_out = 0;  ///< of models that project input rows first
+  double output_in_out = 0, output_out_out = 0;  ///< per row that it writes
+  double input_in_out = 0;    ///< per row that it reads, of models that project these first
+  double sublist_in_out = 0;  ///< per node and relation over which it has neighbors
+  double pick_in_out = 0;     ///< per neighbor
+  double matrices_in_out = 0, matrices_out_out = 0;  ///< its weights
 };
 
 struct RunShape {
@@ -77,6 +79,7 @@ struct BatchProfile {
   struct Hop {
     double nodes = 0;         ///< whose neighbors are sampled
     double picks = 0;         ///< neighbors of these
+    double sublists = 0;      ///< pairs of these and of relations over which they have neighbors
     double remote_nodes = 0;  ///< nodes of other machines
     double remote_picks = 0;  ///< neighbors of these
   };

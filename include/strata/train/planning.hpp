@@ -27,10 +27,13 @@ struct MeasuredLink {
   double latency_seconds = 0;   ///< of a message
 };
 
+/// As validate(), of a run that is only planned, whose graph may be described instead of given.
+void validate_plan(const TrainConfig& config);
+
 /// Predicts what a run with this configuration needs and how fast it is: memory per GPU and host, the places
 /// of rows, the expected step and what limits it. `cluster` is PlanRequest::cluster. Nothing is loaded
 /// as a whole and nothing is trained. Throws InputError as validate(), for a malformed cluster, and for
-/// graphs without parts. Without a `cluster`, `link` counts where ranks compute on CPUs, instead of a
+/// graphs without parts or a description. Without a `cluster`, `link` counts where ranks compute on CPUs, instead of a
 /// default; GPUs may have other links. Collective; the first rank works, and the texts are empty elsewhere.
 RunPlan plan_run(const TrainConfig& config, const std::string& cluster, const comm::World& world,
                  const std::optional<MeasuredLink>& link = {});

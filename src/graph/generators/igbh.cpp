@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "readers/columns.hpp"
@@ -15,6 +17,7 @@
 namespace strata::graph {
 namespace {
 
+constexpr const char* kName = "synthetic-igbh";
 constexpr Count kDrawsPerPiece = Count{1} << 14, kRowsAtOnce = 256, kLeastNodes = 16, kPaperClasses = 2983;
 constexpr double kTrainPapers = 0.351, kValidPapers = 0.117, kTestPapers = 0.117;  // of the papers
 
@@ -81,7 +84,7 @@ TypedParts::Edges draw(const IgbhRelation& relation, const DatasetSource& source
 }
 
 TypedParts draw_parts(const DatasetSource& source, ThreadPool& pool) {
-  TypedParts parts{.name = "synthetic-igbh", .nodes = {}, .edges = {}};
+  TypedParts parts{.name = kName, .nodes = {}, .edges = {}};
   for (const IgbhType& type : kTypes)
     parts.nodes.push_back({.type = type.name, .count = nodes_of_type(type, source.scale)});
   static_assert(kTypes[0].count < std::numeric_limits<std::int32_t>::max());
@@ -138,24 +141,48 @@ FeatureTable make_rows(const Graph& graph, SyntheticSpec papers, ThreadPool& poo
 
 }  // namespace
 
-IgbhSize size_of_igbh(const DatasetSource& source) {
-  IgbhSize size;
-  for (const IgbhType& type : kTypes) size.nodes += nodes_of_type(type, source.scale);
-  for (const IgbhRelation& relation : kRelations)
-    size.edges += share_of(relation.count, source.scale) * (relation.source == relation.destination ? 1 : 2);
-  return size;
+Description describe_igbh(const DatasetSource& source) {
+  const SyntheticSpec papers = papers_of(source);
+  Manifest m;
+  m.name = kName;
+  m.types = {.nodes = {}, .edges = {}, .node_offsets = {0}, .edge_offsets = {0}};
+  for (const IgbhType& type : kTypes) {
+    m.types.nodes.emplace_back(type.name);
+    m.types.node_offsets.push_back(m.types.node_offsets.back() + nodes_of_type(type, source.scale));
+  }
+  std::vector<double> source_skew;
+  const auto add = [&](const EdgeType& type, Count edges, double skew) {
+    source_skew.push_back(skew);
+    m.types.edges.push_back(type);
+    m.types.edge_offsets.push_back(m.num_edges += edges);
+  };
+  for (const IgbhRelation& r : kRelations)
+    add({kTypes[r.source].name, r.name, kTypes[r.destination].name}, share_of(r.count, source.scale),
+        r.source == r.destination ? 0.5 : 0);
+  for (const IgbhRelation& r : std::span(kRelations).subspan(1))
+    add({kTypes[r.destination].name, std::string("rev_") + r.name, kTypes[r.source].name},
+        share_of(r.count, source.scale), 1);
+  m.feature_cols = source.cols;
+  m.feature_dtype = source.dtype;
+  m.has_labels = true;
+  m.num_classes = papers.classes;
+  m.num_train = papers.train;
+  m.num_valid = papers.valid;
+  m.num_test = papers.test;
+  return {.manifest = std::move(m), .target = kPapers, .source_skew = std::move(source_skew)};
 }
 
 Graph generate_igbh(const DatasetSource& source, const ReadOptions& options, Assembly& assembly) {
   constexpr double kBytesPerEdge = 16 + 8, kBytesPerSortedEdge = 16;
-  const IgbhSize size = size_of_igbh(source);
+  const Description size = describe_igbh(source);
   const SyntheticSpec papers = papers_of(source);
   SyntheticSpec all = papers;
-  all.nodes = size.nodes;
+  all.nodes = size.num_nodes();
   const double sorted = static_cast<double>(share_of(kRelations[0].count, source.scale));
-  check_room(all,
-             kBytesPerEdge * static_cast<double>(size.edges) + kBytesPerSortedEdge * sorted +
-                 static_cast<double>(size.nodes * source.cols) * static_cast<double>(size_of(source.dtype)));
+  check_room(
+      all,
+      kBytesPerEdge * static_cast<double>(size.manifest.num_edges) + kBytesPerSortedEdge * sorted +
+          static_cast<double>(size.num_nodes() * source.cols) * static_cast<double>(size_of(source.dtype)));
   ThreadPool& pool = assembly.pool;
   Graph graph = join_types(draw_parts(source, pool), options, assembly);
   Graph nodes = nodes_of(graph, kPapers);
@@ -172,7 +199,7 @@ Graph generate_igbh(const DatasetSource& source, const ReadOptions& options, Ass
               pool);
   put_nodes(std::move(nodes), kPapers, graph);
   if (source.cols > 0) graph.features = make_rows(graph, papers, pool);
-  assembly.target = kPapers;
+  assembly.targets = {kPapers};
   return graph;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "readers/assemble.hpp"
+#include "strata/graph/description.hpp"
 #include "strata/graph/read_graph.hpp"
 
 namespace strata::graph {
@@ -12,10 +13,7 @@ namespace strata::graph {
 /// nodes are random. The same for every number of threads. Throws OutOfMemory before work begins.
 Graph generate_igbh(const DatasetSource& source, const ReadOptions& options, Assembly& assembly);
 
-/// What it has before duplicates are removed.
-struct IgbhSize {
-  Count nodes = 0, edges = 0;
-};
-IgbhSize size_of_igbh(const DatasetSource& source);
+/// The same graph without its edges, whose numbers are those before duplicates are removed.
+Description describe_igbh(const DatasetSource& source);
 
 }  // namespace strata::graph

@@ -66,6 +66,13 @@ Json to_json(const BuildRecord& build) {
             {"reverse_added", c.reverse_added}}}};
 }
 
+Json to_json(const TypeFacts& facts) {
+  Json nodes = Json::array();
+  for (const TypeFacts::Nodes& n : facts.nodes)
+    nodes.push_back({{"labelled", n.labelled}, {"train", n.train}, {"valid", n.valid}, {"test", n.test}});
+  return {{"nodes", nodes}, {"largest_in_degree", facts.largest_in_degree}};
+}
+
 Json to_json(const GraphTypes& types) {
   Json relations = Json::array();
   for (const EdgeType& edges : types.edges)
@@ -183,6 +190,19 @@ PartRecord part_from(const Fields& f) {
 ConstraintRecord constraint_from(const Fields& f) {
   return {f.get<std::string>("name"), f.get<bool>("balanced"), f.get<double>("imbalance"),
           f.counts("weights")};
+}
+
+TypeFacts facts_from(const Fields& f, const GraphTypes& types) {
+  TypeFacts facts{
+      .nodes = f.list<TypeFacts::Nodes>(
+          "nodes",
+          [](const Fields& n) {
+            return TypeFacts::Nodes{n.count("labelled"), n.count("train"), n.count("valid"), n.count("test")};
+          }),
+      .largest_in_degree = f.counts("largest_in_degree")};
+  if (facts.nodes.size() != types.nodes.size() || facts.largest_in_degree.size() != types.edges.size())
+    f.refuse("nodes", "has other numbers of types and relations than the graph");
+  return facts;
 }
 
 BuildRecord build_from(const Fields& f) {
@@ -417,6 +437,7 @@ std::string format_manifest(const PartitionRecord& record) {
             {"splits", {{"train", m.num_train}, {"valid", m.num_valid}, {"test", m.num_test}}},
             {"build", to_json(record.build)}};
   if (m.types.typed()) json["types"] = to_json(m.types);
+  if (!record.type_facts.nodes.empty()) json["type_facts"] = to_json(record.type_facts);
   if (!record.graph_digest.empty()) json["graph_digest"] = record.graph_digest;
   if (m.feature_code.codebooks) json["features"]["codebooks"] = hex_of(*m.feature_code.codebooks);
   if (m.has_edge_weights) json["edge_weights"] = true;
@@ -454,6 +475,8 @@ PartitionRecord parse_manifest(const std::string& text, const std::filesystem::p
                          .parts = fields.list<PartRecord>("parts", part_from),
                          .constraints = fields.list<ConstraintRecord>("constraints", constraint_from),
                          .build = build_from(fields.object("build"))};
+  if (fields.has("type_facts"))
+    record.type_facts = facts_from(fields.object("type_facts"), record.manifest.types);
   check_parts(record, source);
   record.manifest.part_records = std::make_shared<const std::vector<PartRecord>>(record.parts);
   return record;

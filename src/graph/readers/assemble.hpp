@@ -18,9 +18,8 @@ struct Assembly {
   ThreadPool& pool;
   ScratchStore* scratch = nullptr;
   StoredLists lists = {};  ///< with `scratch`, after build_structure()
-  /// The type of nodes that files of labels and splits are about, in a graph of several types, if one is
-  /// known.
-  std::optional<std::size_t> target = {};
+  /// The types of nodes that have labels or splits, in a graph of several types. Files about nodes need one.
+  std::vector<std::size_t> targets = {};
 };
 
 /// One reader per format; read_graph() has the contracts, and calls finish_graph() on the result.

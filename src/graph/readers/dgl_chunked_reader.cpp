@@ -58,10 +58,9 @@ class DglChunkedReader {
     for (std::size_t t = 0; t < types.size(); ++t) read_nodes(types[t], nodes[t]);
     for (std::size_t r = 0; r < relations.size(); ++r) read_edges(relations[r], edges[r]);
     if (source_.reverse) add_reverses(parts_);
-    const auto target = choose_target(parts_.nodes, labelled_, source_.target, file_.string());
+    assembly_.targets = choose_targets(parts_.nodes, labelled_, source_.target, file_.string());
     Graph graph = join_types(std::move(parts_), options_, assembly_);
-    if (target) put_nodes(std::move(about_[*target]), *target, graph);
-    assembly_.target = target;
+    for (const std::size_t target : assembly_.targets) put_nodes(std::move(about_[target]), target, graph);
     return graph;
   }
 

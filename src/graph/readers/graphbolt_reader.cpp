@@ -65,10 +65,10 @@ class GraphboltReader {
       if (!about_[t].labels.empty() || !splits.train.empty() || !splits.valid.empty() || !splits.test.empty())
         labelled.push_back(t);
     }
-    const auto target = choose_target(parts_.nodes, labelled, source_.target, document_.path().string());
+    assembly_.targets = choose_targets(parts_.nodes, labelled, source_.target, document_.path().string());
     Graph graph = join_types(std::move(parts_), options_, assembly_);
-    if (target) put_nodes(with_classes(std::move(about_[*target]), set_of_[*target]), *target, graph);
-    assembly_.target = target;
+    for (const std::size_t target : assembly_.targets)
+      put_nodes(with_classes(std::move(about_[target]), set_of_[target]), target, graph);
     return graph;
   }
 

@@ -184,19 +184,19 @@ Graph read_igbh(const DatasetSource& source, const ReadOptions& options, Assembl
       continue;
     }
     features.push_back(open_features(file));
-    if (name == "paper") assembly.target = parts.nodes.size();
+    if (name == "paper") assembly.targets = {parts.nodes.size()};
     parts.nodes.push_back({.type = name, .count = features.back().shape[0]});
   }
   const fs::path label_path = label_file(folder / "paper", source);
   refuse_missing_files({label_path});
-  const NpyArray labels = open_labels(label_path, features.at(*assembly.target));
+  const NpyArray labels = open_labels(label_path, features.at(assembly.targets.front()));
   for (std::size_t t = 0; t < features.size(); ++t)
     parts.nodes[t].features = features_of(features[t], parts.nodes[t].count, assembly.pool);
   if (source.reverse) add_reverses(parts);
   Graph graph = join_types(std::move(parts), options, assembly);
-  Graph papers = nodes_of(graph, *assembly.target);
+  Graph papers = nodes_of(graph, assembly.targets.front());
   take_labels(labels, source.classes, papers);
-  put_nodes(std::move(papers), *assembly.target, graph);
+  put_nodes(std::move(papers), assembly.targets.front(), graph);
   return graph;
 }
 

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "readers/dataset_path.hpp"
-#include "readers/parquet/parquet_table.hpp"
+#include "readers/parquet/parquet_parts.hpp"
 #include "readers/text/class_tables.hpp"
 #include "readers/text/typed_tables.hpp"
 #include "readers/yaml_document.hpp"
@@ -164,6 +164,12 @@ Files described_files(const fs::path& metadata, std::vector<std::string> (*texts
 Files parquet_files(const DatasetSource& source) {
   Files files;
   try {
+    if (has_parquet_types(source.place)) {
+      for (const char* const folder : {"nodes", "edges"})
+        for (const std::string& table : typed_parquet_tables(source.place / folder))
+          std::ranges::move(table_files(source.place / folder, table), std::back_inserter(files));
+      return files;
+    }
     for (const std::string& table : {source.tables.edges, source.tables.nodes})
       for (const fs::path& file : table_files(source.place, table)) files.push_back(file);
   } catch (const Error&) {  // two tables of a name, which the reader refuses

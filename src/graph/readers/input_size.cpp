@@ -16,6 +16,7 @@
 #include "readers/input_files.hpp"
 #include "readers/node_table.hpp"
 #include "readers/numpy/number_types.hpp"
+#include "readers/parquet/parquet_parts.hpp"
 #include "readers/parquet/table_roles.hpp"
 #include "readers/text/fields.hpp"
 #include "readers/text/line_blocks.hpp"
@@ -197,9 +198,9 @@ void measure_typed(const DatasetSource& source, InputSize& size) {
 
 void measure_igbh_shape(const DatasetSource& source, InputSize& size) {
   constexpr Count kLabelAndSplitBytes = 4 + 8, kDrawnBytes = 8;
-  const IgbhSize made = size_of_igbh(source);
-  size.nodes = made.nodes;
-  size.edges = made.edges;
+  const Description made = describe_igbh(source);
+  size.nodes = made.num_nodes();
+  size.edges = made.manifest.num_edges;
   size.bytes_in_memory =
       size.nodes * (kLabelAndSplitBytes + source.cols * static_cast<Count>(size_of(source.dtype))) +
       kDrawnBytes * size.edges;
@@ -351,26 +352,44 @@ void measure_list(const DatasetSource& source, InputSize& size) {
     size.bytes_of_edges += size.edges * kMostNames * kNameBytes + 3 * static_cast<std::int64_t>(bytes);
 }
 
+void measure_parquet_edges(const std::vector<fs::path>& files, const TableNames& names, InputSize& size) {
+  const ParquetTable edges(files);
+  size.edges += edges.rows();
+  if (roles_of_edges(edges, names).weight >= 0) size.bytes_of_edges += kWeightBytes * edges.rows();
+}
+
+void measure_parquet_nodes(const std::vector<fs::path>& files, const TableNames& names, InputSize& size) {
+  const ParquetTable nodes(files);
+  const NodeRoles roles = roles_of_nodes(nodes, names);
+  constexpr Count kLabelBytes = 4, kIdBytes = 8;
+  size.nodes += nodes.rows();
+  for (const int column : roles.features) size.bytes_mapped += nodes.rows() * nodes.width(column) * 4;
+  if (roles.label >= 0)
+    size.bytes_in_memory += nodes.rows() * std::min(kLabelBytes * nodes.width(roles.label),
+                                                    kLabelBytes + nodes.width(roles.label));
+  if (roles.split >= 0) size.bytes_in_memory += kIdBytes * nodes.rows();
+  if (roles.id >= 0)
+    size.bytes_of_edges += nodes.rows() * kNameBytes + 3 * nodes.columns()[at(roles.id)].bytes;
+}
+
 /// Parquet files state how many rows and values they have.
 void measure_parquet(const DatasetSource& source, InputSize& size) {
-  const std::vector<fs::path> edge_files = table_files(source.place, source.tables.edges);
-  const std::vector<fs::path> node_files = table_files(source.place, source.tables.nodes);
-  if (edge_files.empty()) return;
-  const ParquetTable edges(edge_files);
-  size.edges = edges.rows();
-  if (roles_of_edges(edges, source.tables).weight >= 0) size.bytes_of_edges = kWeightBytes * size.edges;
-  if (node_files.empty()) return;
-  const ParquetTable nodes(node_files);
-  const NodeRoles roles = roles_of_nodes(nodes, source.tables);
-  constexpr Count kLabelBytes = 4, kIdBytes = 8;
-  size.nodes = nodes.rows();
-  for (const int column : roles.features) size.bytes_mapped += size.nodes * nodes.width(column) * 4;
+  if (has_parquet_types(source.place)) {
+    const fs::path nodes = source.place / "nodes", edges = source.place / "edges";
+    for (const std::string& table : typed_parquet_tables(edges))
+      measure_parquet_edges(table_files(edges, table), {}, size);
+    if (source.reverse) size.edges *= 2;
+    for (const std::string& table : typed_parquet_tables(nodes))
+      measure_parquet_nodes(table_files(nodes, table), {}, size);
+    return;
+  }
+  const std::vector<fs::path> edges = table_files(source.place, source.tables.edges);
+  const std::vector<fs::path> nodes = table_files(source.place, source.tables.nodes);
+  if (edges.empty()) return;
+  measure_parquet_edges(edges, source.tables, size);
+  if (nodes.empty()) return;
+  measure_parquet_nodes(nodes, source.tables, size);
   size.least_scratch_bytes += size.bytes_mapped;
-  if (roles.label >= 0)
-    size.bytes_in_memory +=
-        size.nodes * std::min(kLabelBytes * nodes.width(roles.label), kLabelBytes + nodes.width(roles.label));
-  if (roles.split >= 0) size.bytes_in_memory += kIdBytes * size.nodes;
-  if (roles.id >= 0) size.bytes_of_edges += size.nodes * kNameBytes + 3 * nodes.columns()[at(roles.id)].bytes;
 }
 
 void measure_dataset(const DatasetSource& source, InputSize& size) {

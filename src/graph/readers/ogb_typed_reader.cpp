@@ -95,7 +95,7 @@ class TypedOgbReader {
     read_relations();
     if (source_.reverse) add_reverses(parts_);
     Graph graph = join_types(std::move(parts_), options_, assembly_);
-    if (assembly_.target) read_target(graph);
+    for (const std::size_t target : assembly_.targets) read_target(target, graph);
     return graph;
   }
 
@@ -119,7 +119,7 @@ class TypedOgbReader {
     std::vector<std::size_t> labelled;
     for (std::size_t t = 0; t < parts_.nodes.size(); ++t)
       if (table_of(raw_ / "node-label", parts_.nodes[t].type, "node-label", has_label)) labelled.push_back(t);
-    assembly_.target = choose_target(parts_.nodes, labelled, source_.target, source_.place.string());
+    assembly_.targets = choose_targets(parts_.nodes, labelled, source_.target, source_.place.string());
   }
 
   void read_features() {
@@ -162,9 +162,9 @@ class TypedOgbReader {
     }
   }
 
-  void read_target(Graph& graph) {
-    const std::string& type = graph.types.nodes[*assembly_.target];
-    Graph nodes = nodes_of(graph, *assembly_.target);
+  void read_target(std::size_t target, Graph& graph) {
+    const std::string& type = graph.types.nodes[target];
+    Graph nodes = nodes_of(graph, target);
     if (const auto path = find_ogb_table(raw_ / "node-label" / type, "node-label")) {
       NodeLabels labels = read_csv_labels(
           *path, {.rows = nodes.num_nodes(), .cols = std::nullopt, .rows_from = "num-node-dict"}, pool_,
@@ -178,7 +178,7 @@ class TypedOgbReader {
       if (fs::exists(*folder / type) || (has && has->is_true(type)))
         nodes.splits = read_ogb_splits(*folder / type, pool_);
     }
-    put_nodes(std::move(nodes), *assembly_.target, graph);
+    put_nodes(std::move(nodes), target, graph);
   }
 
   const DatasetSource& source_;

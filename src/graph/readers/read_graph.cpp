@@ -11,7 +11,7 @@
 #include "readers/columns.hpp"
 #include "readers/node_files.hpp"
 #include "readers/ogb_tables.hpp"
-#include "readers/parquet/parquet_table.hpp"
+#include "readers/parquet/parquet_parts.hpp"
 #include "readers/text/typed_tables.hpp"
 #include "readers/typed_graph.hpp"
 #include "strata/graph/manifest_file.hpp"
@@ -130,6 +130,7 @@ bool states_nodes(const DatasetSource& source) {
   if (source.nodes) return true;
   if (source.format == Format::edge_list)
     return source.ids != DatasetSource::Ids::number || has_types(source.place);
+  if (source.format == Format::parquet && has_parquet_types(source.place)) return true;
   if (source.format == Format::parquet) return !table_files(source.place, source.tables.nodes).empty();
   if (source.format != Format::npy) return true;
   if (has_types(source.place)) return true;
@@ -155,27 +156,29 @@ DatasetSource with_nodes_of(const NodeFiles& files, DatasetSource source, Thread
 }
 
 /// Replaces and checks labels and splits of a graph of several types: files are about the nodes of one of them.
-void finish_target(Graph& graph, const std::string& origin, const NodeFiles& files, Assembly& assembly) {
-  if (!assembly.target) {
-    if (files.any())
-      throw InputError(fmt::format("{}: files about nodes of a graph of several types", origin),
-                       "Name the type of these nodes behind the input: ,target=TYPE.");
-    return finish_graph(graph, origin, {}, assembly.pool);
-  }
+void finish_targets(Graph& graph, const std::string& origin, const NodeFiles& files, Assembly& assembly) {
+  if (files.any() && assembly.targets.size() != 1)
+    throw InputError(fmt::format("{}: files about nodes of a graph of several types", origin),
+                     "Name the type of these nodes behind the input: ,target=TYPE.");
   const bool several = graph.types.nodes.size() > 1;
   if (several && !files.features.empty())
     throw InputError(fmt::format("{}: features of one of several types", files.features.string()),
                      "Features of graphs of several types belong to the input.");
-  Graph nodes = nodes_of(graph, *assembly.target);
-  replace_by_files(nodes, files, assembly);
-  const std::string name = several ? ": " + printable(graph.types.nodes[*assembly.target]) : "";
-  finish_graph(nodes, origin + name, {}, assembly.pool);
-  put_nodes(std::move(nodes), *assembly.target, graph);
+  if (assembly.targets.empty()) return finish_graph(graph, origin, {}, assembly.pool);
+  const Count stated_classes = graph.num_classes;
+  for (const std::size_t target : assembly.targets) {
+    Graph nodes = nodes_of(graph, target);
+    nodes.num_classes = stated_classes;
+    replace_by_files(nodes, files, assembly);
+    const std::string name = several ? ": " + printable(graph.types.nodes[target]) : "";
+    finish_graph(nodes, origin + name, {}, assembly.pool);
+    put_nodes(std::move(nodes), target, graph);
+  }
 }
 
 void finish_types(Graph& graph, const std::string& origin, const ReadOptions& options, const NodeFiles& files,
                   Assembly& assembly) {
-  finish_target(graph, origin, files, assembly);
+  finish_targets(graph, origin, files, assembly);
   if (options.normalize_features && graph.features.cols > 0)
     graph.features = normalized(graph.features, assembly.pool);
 }

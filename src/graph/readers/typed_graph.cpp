@@ -11,6 +11,7 @@
 
 #include "readers/columns.hpp"
 #include "strata/util/error.hpp"
+#include "strata/util/label_sets.hpp"
 #include "strata/util/text.hpp"
 
 namespace strata::graph {
@@ -86,6 +87,21 @@ std::vector<NodeId> moved(std::vector<NodeId> split, const char* name, const Gra
   return split;
 }
 
+std::string kind_of_labels(const Graph& graph) {
+  return graph.multi_label ? fmt::format("sets of {} classes", graph.num_classes) : "one class per node";
+}
+
+bool has_labels_outside(const Graph& graph, Range ids) {
+  const Count words = graph.label_words();
+  for (NodeId v = 0; v < graph.num_nodes() && !graph.labels.empty(); ++v) {
+    if (v == ids.first) v = ids.end();
+    if (v >= graph.num_nodes()) break;
+    const std::int32_t* const label = graph.labels.data() + v * words;
+    if (graph.multi_label ? !is_unlabelled(label, graph.num_classes) : *label >= 0) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 EdgeType parse_relation(const std::string& text, const std::string& separator, const std::string& origin) {
@@ -128,20 +144,13 @@ void add_reverses(TypedParts& parts) {
   }
 }
 
-std::optional<std::size_t> choose_target(const std::vector<TypedParts::Nodes>& nodes,
-                                         const std::vector<std::size_t>& labelled, const std::string& wanted,
-                                         const std::string& origin) {
+std::vector<std::size_t> choose_targets(const std::vector<TypedParts::Nodes>& nodes,
+                                        const std::vector<std::size_t>& labelled, const std::string& wanted,
+                                        const std::string& origin) {
+  if (wanted.empty()) return labelled.empty() && nodes.size() == 1 ? std::vector<std::size_t>{0} : labelled;
   const std::vector<std::string> types = types_of(nodes);
   std::vector<std::string> with_labels;
   for (const std::size_t type : labelled) with_labels.push_back(types[type]);
-  if (wanted.empty()) {
-    if (labelled.size() > 1)
-      throw InputError(
-          fmt::format("{}: labels or splits of several types: {}", origin, fmt::join(with_labels, ", ")),
-          "Choose one of them with target=TYPE.");
-    if (labelled.empty()) return nodes.size() == 1 ? std::optional<std::size_t>(0) : std::nullopt;
-    return labelled.front();
-  }
   const auto found = std::ranges::find(nodes, wanted, &TypedParts::Nodes::type);
   if (found == nodes.end())
     throw InputError(fmt::format("{}: target={} is no type of its nodes", origin, printable(wanted)),
@@ -149,7 +158,7 @@ std::optional<std::size_t> choose_target(const std::vector<TypedParts::Nodes>& n
   std::erase(with_labels, printable(wanted));
   if (!with_labels.empty())
     spdlog::warn("{}: labels and splits of {} are not used", origin, fmt::join(with_labels, ", "));
-  return static_cast<std::size_t>(found - nodes.begin());
+  return {static_cast<std::size_t>(found - nodes.begin())};
 }
 
 Graph join_types(TypedParts parts, const ReadOptions& options, Assembly& assembly) {
@@ -224,19 +233,38 @@ Graph nodes_of(const Graph& graph, std::size_t type) {
 }
 
 void put_nodes(Graph nodes, std::size_t type, Graph& graph) {
-  const NodeId first = nodes_of_type(graph.types, type, graph.num_nodes()).first;
-  graph.num_classes = nodes.num_classes;
-  graph.multi_label = nodes.multi_label;
-  if (nodes.num_nodes() == graph.num_nodes() || nodes.labels.empty()) {
+  const Range ids = nodes_of_type(graph.types, type, graph.num_nodes());
+  const bool others = has_labels_outside(graph, ids);
+  const bool alike = nodes.multi_label == graph.multi_label &&
+                     (!nodes.multi_label || nodes.num_classes == graph.num_classes);
+  if (others && !nodes.labels.empty() && !alike)
+    throw InputError(fmt::format("{}: {}, but other types have {}", nodes.name, kind_of_labels(nodes),
+                                 kind_of_labels(graph)),
+                     "Read the labels of one type of nodes: write ',target=TYPE' behind the input.");
+  if (!others) {
+    graph.num_classes = nodes.num_classes;
+    graph.multi_label = nodes.multi_label;
+    graph.labels.clear();
+  }
+  graph.num_classes = std::max(graph.num_classes, nodes.num_classes);
+  if (nodes.num_nodes() == graph.num_nodes()) {
     graph.labels = std::move(nodes.labels);
-  } else {
-    graph.labels = missing_labels(graph.num_nodes(), nodes.multi_label ? nodes.num_classes : 0).values;
-    std::ranges::copy(nodes.labels, graph.labels.begin() + first * graph.label_words());
+  } else if (others || !nodes.labels.empty()) {
+    const Count set_of = graph.multi_label ? graph.num_classes : 0;
+    if (graph.labels.empty()) graph.labels = missing_labels(graph.num_nodes(), set_of).values;
+    if (nodes.labels.empty()) nodes.labels = missing_labels(nodes.num_nodes(), set_of).values;
+    std::ranges::copy(nodes.labels, graph.labels.begin() + ids.first * graph.label_words());
   }
   if (graph.types.nodes.size() == 1) graph.features = nodes.features;
-  graph.splits = {.train = moved(nodes.splits.train, "train", nodes, first),
-                  .valid = moved(nodes.splits.valid, "valid", nodes, first),
-                  .test = moved(nodes.splits.test, "test", nodes, first)};
+  const auto put = [&](std::vector<NodeId>& split, std::vector<NodeId> own, const char* name) {
+    std::erase_if(split, [&](NodeId v) { return v >= ids.first && v < ids.end(); });
+    const auto after = std::ranges::find_if(split, [&](NodeId v) { return v >= ids.end(); });
+    own = moved(std::move(own), name, nodes, ids.first);
+    split.insert(after, own.begin(), own.end());
+  };
+  put(graph.splits.train, std::move(nodes.splits.train), "train");
+  put(graph.splits.valid, std::move(nodes.splits.valid), "valid");
+  put(graph.splits.test, std::move(nodes.splits.test), "test");
 }
 
 }  // namespace strata::graph

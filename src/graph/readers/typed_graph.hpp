@@ -44,12 +44,11 @@ void give_weights(TypedParts::Edges& edges, EdgeWeights weights, const std::stri
 /// Adds (destination, rev_NAME, source) for every relation; its edges have the ids of another relation.
 void add_reverses(TypedParts& parts);
 
-/// The type whose nodes have the labels: the one that is `wanted`, or the only one of `labelled`; none if
-/// there is no label and none is wanted. Warns of labels that are not used. Throws InputError naming `origin`
-/// for a type that does not exist, and if there are several to choose from.
-std::optional<std::size_t> choose_target(const std::vector<TypedParts::Nodes>& nodes,
-                                         const std::vector<std::size_t>& labelled, const std::string& wanted,
-                                         const std::string& origin);
+/// The types whose nodes get labels and splits: the one that is `wanted`, or all of `labelled`. Warns of labels
+/// that are not used. Throws InputError naming `origin` for a type that does not exist.
+std::vector<std::size_t> choose_targets(const std::vector<TypedParts::Nodes>& nodes,
+                                        const std::vector<std::size_t>& labelled, const std::string& wanted,
+                                        const std::string& origin);
 
 /// The graph, without labels and splits. Relation r has the edges of parts.edges[r], of which edge e has the
 /// id edge_offsets[r] + e. What is one type of nodes and one relation becomes a graph without types. Throws
@@ -63,7 +62,8 @@ void join_lists(const TypedParts& parts, const ReadOptions& options, ThreadPool&
 /// Features of all types in one table: narrower rows end with zeros. Sets features and types.feature_cols.
 void join_features(const TypedParts& parts, ThreadPool& pool, Graph& graph);
 
-/// Puts back what readers of files about nodes made of nodes_of() the type.
+/// Puts back what readers of files about nodes made of nodes_of() the type. Classes of each type count from 0, and
+/// the graph has as many as the type with most. Throws InputError if types have labels of different kinds.
 void put_nodes(Graph nodes, std::size_t type, Graph& graph);
 
 }  // namespace strata::graph

@@ -4,11 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <iterator>
 #include <utility>
 
+#include "planning/batch_counts.hpp"
 #include "strata/batches/pipeline.hpp"
+#include "strata/graph/relation_ranges.hpp"
 #include "strata/sampling/sampler.hpp"
 #include "strata/util/random.hpp"
 #include "strata/util/ranges.hpp"
@@ -26,7 +26,7 @@ struct TrainNodes {
 class OpenParts {
  public:
   OpenParts(const graph::PartsOrigin& origin, const graph::Manifest& manifest, graph::Verify verify)
-      : origin_(origin), manifest_(manifest) {
+      : origin_(origin), manifest_(manifest), relations_(manifest.types) {
     for (int part = 0; part < num_parts(); ++part)
       readers_.push_back(graph::PartReader::open(origin, manifest, part, verify));
   }
@@ -56,6 +56,16 @@ class OpenParts {
     return {ends[0], ends[1] - ends[0]};
   }
 
+  /// The relation of an entry of the part's lists.
+  int relation_of(int part, Count entry, graph::RecentBlocks& recent) const {
+    if (relations_.size() == 1) return 0;
+    EdgeId edge = 0;
+    reader(part).read_edge_ids(entry, 1, &edge, &recent);
+    const int relation = relations_.relation_of(edge);
+    if (relation < 0) refuse(part, fmt::format("edge_ids[{}] is {}, which is of no relation", entry, edge));
+    return relation;
+  }
+
   void read_neighbors(int part, Range edges, NodeId* out, graph::RecentBlocks& recent) const {
     reader(part).read_indices(edges.first, edges.count, out, &recent);
     const NodeId num_nodes = manifest_.book.num_nodes();
@@ -72,6 +82,7 @@ class OpenParts {
 
   const graph::PartsOrigin& origin_;
   const graph::Manifest& manifest_;
+  graph::RelationRanges relations_;
   std::vector<graph::PartReader> readers_;
 };
 
@@ -94,36 +105,67 @@ TrainNodes train_nodes_of(const OpenParts& parts, bool with_clusters) {
 
 /// Reads neighbor lists where they lie, and picks from them as the uniform sampler of a run does. Nodes are
 /// known by their numbers in the parts, which key their choices in place of original ids.
-class ListSampler {
+class ListSampler final : public Neighborhood {
  public:
   /// `allowed` says which nodes are neighbors; empty: all.
   ListSampler(const OpenParts& parts, std::vector<bool> allowed)
       : parts_(parts), allowed_(std::move(allowed)) {}
 
-  /// A hop of a batch.
-  struct Draw {
-    BatchKey batch;
-    std::uint32_t hop = 0;
-    int fanout = 0;
-  };
-  /// Appends the picks of a node; returns how many there are. Nodes in ascending order are the cheapest.
-  Count pick(NodeId node, const Draw& draw, std::vector<NodeId>& picks) {
+  Picked pick(NodeId node, const Draw& draw, std::vector<NodeId>& picks) override {
     const graph::PartitionBook& book = parts_.manifest().book;
     const int part = book.part_of(node);
-    const Range list = parts_.list_of(part, book.local_of(node), recent_);
-    if (list.count == 0 || draw.fanout == 0) return 0;
-    const std::uint64_t key = node_key(draw.batch, RandomUse::sample, draw.hop, node);
-    const auto chooses = [&](Count degree) { return draw.fanout >= 0 && draw.fanout < degree; };
+    Range left = parts_.list_of(part, book.local_of(node), recent_);
+    Picked sum;
+    while (left.count > 0) {
+      const int relation = parts_.relation_of(part, left.first, recent_);
+      const Range sublist{left.first, entries_of(relation, part, left)};
+      const std::uint64_t key =
+          node_key(draw.batch, RandomUse::sample, draw.hop, node, static_cast<std::uint16_t>(relation));
+      const Count taken = pick_from(part, sublist, draw.fanouts[at(relation)], key, picks);
+      sum.picks += taken;
+      sum.relations += taken > 0;
+      left = {sublist.end(), left.count - sublist.count};
+    }
+    return sum;
+  }
+
+  double place_of(NodeId node) const override {
+    const graph::PartitionBook& book = parts_.manifest().book;
+    const auto part = at(book.part_of(node));
+    const NodeId first = book.offsets()[part];
+    return static_cast<double>(node - first) / static_cast<double>(book.offsets()[part + 1] - first);
+  }
+
+ private:
+  static constexpr Count kLongList = 4096;
+
+  /// How many entries at the beginning are of this relation: lists are ordered by relation.
+  Count entries_of(int relation, int part, Range list) {
+    Count low = 1, high = list.count;
+    if (parts_.relation_of(part, list.end() - 1, recent_) == relation) return high;
+    while (low < high) {
+      const Count middle = low + (high - low) / 2;
+      if (parts_.relation_of(part, list.first + middle, recent_) == relation)
+        low = middle + 1;
+      else
+        high = middle;
+    }
+    return low;
+  }
+
+  Count pick_from(int part, Range list, int fanout, std::uint64_t key, std::vector<NodeId>& picks) {
+    if (list.count == 0 || fanout == 0) return 0;
+    const auto chooses = [&](Count degree) { return fanout >= 0 && fanout < degree; };
     positions_.clear();
     if (allowed_.empty() && list.count > kLongList && chooses(list.count)) {
-      sampling::append_uniform_picks(list.count, draw.fanout, key, positions_);
+      sampling::append_uniform_picks(list.count, fanout, key, positions_);
       std::ranges::sort(positions_);
       for (const Count position : positions_) {
         NodeId neighbor = 0;
         parts_.read_neighbors(part, {list.first + position, 1}, &neighbor, recent_);
         picks.push_back(neighbor);
       }
-      return draw.fanout;
+      return fanout;
     }
     list_.resize(at(list.count));
     parts_.read_neighbors(part, list, list_.data(), recent_);
@@ -132,13 +174,10 @@ class ListSampler {
       picks.insert(picks.end(), list_.begin(), list_.end());
       return std::ssize(list_);
     }
-    sampling::append_uniform_picks(std::ssize(list_), draw.fanout, key, positions_);
+    sampling::append_uniform_picks(std::ssize(list_), fanout, key, positions_);
     for (const Count position : positions_) picks.push_back(list_[at(position)]);
-    return draw.fanout;
+    return fanout;
   }
-
- private:
-  static constexpr Count kLongList = 4096;
 
   const OpenParts& parts_;
   graph::RecentBlocks recent_;
@@ -153,66 +192,6 @@ std::vector<bool> marks_of(const std::vector<NodeId>& nodes, Count num_nodes) {
   return marks;
 }
 
-struct OwnRange {
-  NodeId begin, end;
-  bool has(NodeId node) const { return node >= begin && node < end; }
-};
-
-/// In how many of the levels a row lies.
-void add_heat(std::array<double, BatchProfile::kLevels>& heat, double place) {
-  for (std::size_t level = 0; level < heat.size(); ++level)
-    if (place < std::ldexp(1.0, -static_cast<int>(level))) ++heat[level];
-}
-
-void add_inputs(const std::vector<NodeId>& inputs, const graph::PartitionBook& book, const OwnRange& own,
-                BatchProfile& sum) {
-  for (const NodeId node : inputs) {
-    const auto part = at(book.part_of(node));
-    const auto size = static_cast<double>(book.offsets()[part + 1] - book.offsets()[part]);
-    const double place = static_cast<double>(node - book.offsets()[part]) / size;
-    add_heat(sum.heat, place);
-    ++sum.inputs;
-    if (own.has(node)) continue;
-    add_heat(sum.remote_heat, place);
-    ++sum.remote_inputs;
-  }
-}
-
-void add_batch(std::vector<NodeId> nodes, const BatchKey& key, const std::vector<int>& fanouts,
-               const OwnRange& own, ListSampler& sampler, const graph::PartitionBook& book,
-               BatchProfile& sum) {
-  std::ranges::sort(nodes);
-  std::vector<NodeId> picks, found;
-  for (std::size_t hop = 0; hop < fanouts.size(); ++hop) {
-    BatchProfile::Hop& of_hop = sum.hops[hop];
-    picks.clear();
-    for (const NodeId node : nodes) {
-      const Count taken = sampler.pick(node, {key, static_cast<std::uint32_t>(hop), fanouts[hop]}, picks);
-      ++of_hop.nodes;
-      of_hop.picks += static_cast<double>(taken);
-      if (own.has(node)) continue;
-      ++of_hop.remote_nodes;
-      of_hop.remote_picks += static_cast<double>(taken);
-    }
-    std::ranges::sort(picks);
-    picks.erase(std::unique(picks.begin(), picks.end()), picks.end());
-    found.clear();
-    std::ranges::set_union(nodes, picks, std::back_inserter(found));
-    nodes.swap(found);
-  }
-  add_inputs(nodes, book, own, sum);
-}
-
-void divide(BatchProfile& sum) {
-  for (double& share : sum.heat) share /= std::max(1.0, sum.inputs);
-  for (double& share : sum.remote_heat) share /= std::max(1.0, sum.remote_inputs);
-  const double batches = std::max(1, sum.batches);
-  sum.inputs /= batches;
-  sum.remote_inputs /= batches;
-  for (BatchProfile::Hop& hop : sum.hops)
-    for (double* value : {&hop.nodes, &hop.picks, &hop.remote_nodes, &hop.remote_picks}) *value /= batches;
-}
-
 }  // namespace
 
 BatchProfile profile_batches(const graph::PartsOrigin& parts, const graph::Manifest& manifest,
@@ -224,10 +203,10 @@ BatchProfile profile_batches(const graph::PartsOrigin& parts, const graph::Manif
   std::vector<NodeId> machine_offsets;
   for (const int part : first_part) machine_offsets.push_back(book.offsets()[at(part)]);
 
-  BatchProfile sum;
-  sum.hops.resize(job.fanouts.size());
   ListSampler sampler(open,
                       job.train_edges_only ? marks_of(train.nodes, book.num_nodes()) : std::vector<bool>());
+  BatchCounts counts(sampler, fanouts_by_relation(job, manifest.types));
+  Count steps_per_epoch = 0;
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < job.batches; ++i) {
     if (i > 0 && std::chrono::steady_clock::now() - start > job.time_limit) break;
@@ -242,16 +221,13 @@ BatchProfile profile_batches(const graph::PartsOrigin& parts, const graph::Manif
                                           .machine_ranks = job.ranks_per_machine,
                                           .global_batch = job.global_batch,
                                           .seed = job.seed});
-    sum.steps_per_epoch = schedule.steps_per_epoch();
-    const Count step = i * schedule.steps_per_epoch() / job.batches;
-    const OwnRange own{machine_offsets[machine], machine_offsets[machine + 1]};
-    add_batch(schedule.step(0, step).seeds,
-              {.seed = job.seed, .epoch = 0, .step = static_cast<std::uint32_t>(step)}, job.fanouts, own,
-              sampler, book, sum);
-    ++sum.batches;
+    steps_per_epoch = schedule.steps_per_epoch();
+    const Count step = i * steps_per_epoch / job.batches;
+    counts.add(schedule.step(0, step).seeds,
+               {.seed = job.seed, .epoch = 0, .step = static_cast<std::uint32_t>(step)},
+               {machine_offsets[machine], machine_offsets[machine + 1] - machine_offsets[machine]});
   }
-  divide(sum);
-  return sum;
+  return counts.mean(steps_per_epoch);
 }
 
 }  // namespace strata::train

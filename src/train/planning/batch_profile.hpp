@@ -15,6 +15,7 @@ struct ProfiledJob {
   int machines = 1, ranks_per_machine = 1;
   Count global_batch = 0;
   std::vector<int> fanouts = {};
+  std::vector<std::vector<int>> relation_fanouts = {};  ///< [hops][relations]; empty: `fanouts` for all
   std::uint64_t seed = 0;
   graph::Verify verify = graph::Verify::on;      ///< of what is read of the parts
   bool train_edges_only = false;                 ///< neighbors are training nodes, as with --inductive

@@ -6,11 +6,13 @@
 
 #include <cmath>
 
+#include "planning/described_batches.hpp"
 #include "planning/measured_run.hpp"
 #include "strata/batches/pipeline.hpp"
 #include "strata/graph/part_file.hpp"
 #include "strata/plan/forecast.hpp"
 #include "strata/util/error.hpp"
+#include "type_choices.hpp"
 
 namespace strata::train {
 namespace {
@@ -98,31 +100,71 @@ void take_batches_in_flight(const TrainConfig& config, StepPlan& plan) {
   inputs.gathered_at_once = chosen.gathered;
 }
 
-plan::LayerArithmetic arithmetic_of(nn::ModelKind model) {
-  switch (model) {
+plan::LayerArithmetic arithmetic_of(const TrainConfig& config, const graph::GraphTypes& graph) {
+  const auto types = static_cast<double>(graph.nodes.size()),
+             relations = static_cast<double>(graph.edges.size());
+  switch (config.model) {
     case nn::ModelKind::sage:
-      return {.output_in_out = 2};
+      return {.output_in_out = 2, .matrices_in_out = 2};
     case nn::ModelKind::gcn:
-      return {.output_in_out = 1};
+      return {.output_in_out = 1, .matrices_in_out = 1};
     case nn::ModelKind::gin:
-      return {.output_in_out = 1, .output_out_out = 1};
+      return {.output_in_out = 1, .output_out_out = 1, .matrices_in_out = 1, .matrices_out_out = 1};
     case nn::ModelKind::gat:
-    case nn::ModelKind::rgat:
-    case nn::ModelKind::hgt:
-      return {.input_in_out = 1};
+      return {.input_in_out = 1, .matrices_in_out = 1};
     case nn::ModelKind::rgcn:
-    case nn::ModelKind::rsage:  // a node has at least the row of one relation, and its own
-      return {.output_in_out = 2};
+      return {.output_in_out = 1,
+              .sublist_in_out = 1,
+              .matrices_in_out = 1 + (config.bases > 0 ? config.bases : relations)};
+    case nn::ModelKind::rsage:
+      return {.output_in_out = 1, .sublist_in_out = 1, .matrices_in_out = 2 * relations};
+    case nn::ModelKind::rgat:
+      return {.pick_in_out = 1, .matrices_in_out = relations};
+    case nn::ModelKind::hgt:  // a query and a map of each node; a key and a value of each neighbor
+      return {.output_in_out = 1,
+              .output_out_out = 1,
+              .pick_in_out = 2,
+              .matrices_in_out = 3 * types,
+              .matrices_out_out = types + 2 * relations / config.heads.front()};
   }
   return {};
 }
 
+/// The parts of the graph, or what is known of it.
+class PlannedGraph {
+ public:
+  PlannedGraph(const TrainConfig& config, int machines) : described_(graph::describe(config.graph)) {
+    if (described_) {
+      manifest_ = manifest_of(*described_, machines);
+      return;
+    }
+    origin_ = config.graph.parts();
+    if (!origin_)
+      throw InputError(
+          fmt::format("strata-plan: {} has no parts", config.graph.text()),
+          "Give a partition directory, planted:parts=N,..., whose lists are made one by one, or a "
+          "file that describes the graph, such as strata-partition info --json writes.");
+    manifest_ = graph::read_manifest(*origin_);
+  }
+
+  const graph::Manifest& manifest() const { return manifest_; }
+  BatchProfile profile(const ProfiledJob& job) const {
+    return described_ ? profile_described(*described_, manifest_, job)
+                      : profile_batches(*origin_, manifest_, job);
+  }
+
+ private:
+  std::optional<graph::Description> described_;
+  std::optional<graph::PartsOrigin> origin_;
+  graph::Manifest manifest_;
+};
+
 }  // namespace
 
-plan::RunShape run_shape(const TrainConfig& config, int ranks) {
-  return {.fanouts = config.fanouts,
+plan::RunShape run_shape(const TrainConfig& config, const graph::GraphTypes& types, int ranks) {
+  return {.fanouts = most_neighbors(config, types),
           .hidden = config.hidden,
-          .layer = arithmetic_of(config.model),
+          .layer = arithmetic_of(config, types),
           .seeds = config.global_batch_size > 0 ? config.global_batch_size / ranks + 1 : config.batch_size,
           .batches_in_flight = config.pipeline ? batches::Pipeline::kBuffers : 1,
           .buffers = batches::Pipeline::kBuffers,
@@ -167,29 +209,27 @@ RankSpeed speed_of(const plan::Cluster& cluster, Precision precision) {
 
 ExchangeLoads loads_of(const BatchProfile& profile, const std::vector<int>& fanouts,
                        const plan::MemoryPlan& memory, int machines, const batches::Routes& routes,
-                       std::int64_t id_bytes, std::int64_t row_bytes) {
+                       const plan::WireBytes& wire) {
   ExchangeLoads loads;
   if (machines == 1) return loads;
-  const double others = machines - 1, id = static_cast<double>(id_bytes);
-  constexpr double kCount = sizeof(std::int32_t), kRowId = sizeof(NodeId);
+  const double others = machines - 1;
   for (std::size_t hop = 0; !memory.replicated && hop < profile.hops.size(); ++hop) {
     const BatchProfile::Hop& h = profile.hops[hop];
     const double left = 1 - memory.cached_lists;
     const double nodes = h.remote_nodes * left, picks = h.remote_picks * left;
     if (routes.neighbors == batches::Transport::nccl) {
-      loads.hops.push_back(nodes < 0.5 ? plan::WireLoad{}
-                                       : plan::WireLoad{.bytes = plan::kPaddingMargin * nodes *
-                                                                 (id + kCount + fanouts[hop] * id),
-                                                        .messages = 3 * others,
-                                                        .rounds = 2});
+      loads.hops.push_back(
+          nodes < 0.5 ? plan::WireLoad{}
+                      : plan::WireLoad{.bytes = plan::kPaddingMargin * nodes * wire.of_list(fanouts[hop]),
+                                       .messages = 3 * others,
+                                       .rounds = 2});
       continue;
     }
     // numbers of requests, requests, numbers of picks, picks
     const double messages = nodes < 0.5 ? others : 4 * others;
-    loads.hops.push_back({.bytes = nodes * (id + kCount) + picks * id, .messages = messages, .rounds = 4});
+    loads.hops.push_back({.bytes = nodes * wire.list + picks * wire.pick, .messages = messages, .rounds = 4});
   }
-  const double rows = profile.remote_inputs * (1 - memory.cached_rows);
-  const double bytes = rows * (kRowId + static_cast<double>(row_bytes));
+  const double bytes = profile.remote_inputs * (1 - memory.cached_rows) * wire.row;
   // Rows between GPUs: ids, rows, and the agreement that all fitted; else how many, numbers, ids, rows.
   const bool direct = routes.requests == batches::Transport::nccl && routes.rows == batches::Transport::nccl;
   loads.rows =
@@ -199,31 +239,29 @@ ExchangeLoads loads_of(const BatchProfile& profile, const std::vector<int>& fano
 }
 
 StepPlan make_plan(const TrainConfig& config, const plan::Cluster& cluster) {
-  const auto origin = config.graph.parts();
-  if (!origin) {
-    throw InputError(fmt::format("strata-plan: {} has no parts", config.graph.text()),
-                     "Give a partition directory, or planted:parts=N,..., whose lists are made one by one.");
-  }
-  const graph::Manifest manifest = graph::read_manifest(*origin);
+  const PlannedGraph graph(config, cluster.machines);
+  const graph::Manifest& manifest = graph.manifest();
+  check_types(config, manifest.types);
+  sampling::SamplerOptions sampling;
+  choose_fanouts(config, manifest.types, sampling);
   StepPlan plan{.cluster = cluster};
   plan.global_batch =
       config.global_batch_size > 0 ? config.global_batch_size : config.batch_size * cluster.all_ranks();
-  plan.profile = profile_batches(*origin, manifest,
-                                 {.machines = cluster.machines,
-                                  .ranks_per_machine = cluster.ranks_per_machine(),
-                                  .global_batch = plan.global_batch,
-                                  .fanouts = config.fanouts,
-                                  .seed = config.seed,
-                                  .train_edges_only = config.inductive});
-  const plan::RunShape run = run_shape(config, cluster.all_ranks());
+  plan.profile = graph.profile({.machines = cluster.machines,
+                                .ranks_per_machine = cluster.ranks_per_machine(),
+                                .global_batch = plan.global_batch,
+                                .fanouts = config.fanouts,
+                                .relation_fanouts = std::move(sampling.relation_fanouts),
+                                .seed = config.seed,
+                                .train_edges_only = config.inductive});
+  const plan::RunShape run = run_shape(config, manifest.types, cluster.all_ranks());
   const comm::Topology topology = topology_of(cluster);
   batches::RouteRequest request = route_request(config);
   plan.memory = plan::plan_memory(run, manifest, cluster, plan.profile);
   request.replicated = plan.memory.replicated;
   plan.routes = batches::choose_routes(topology, request);
-  const ExchangeLoads loads =
-      loads_of(plan.profile, config.fanouts, plan.memory, cluster.machines, plan.routes,
-               plan::id_bytes_of(manifest.book.num_nodes()), plan::sent_row_bytes(run, manifest));
+  const ExchangeLoads loads = loads_of(plan.profile, run.fanouts, plan.memory, cluster.machines, plan.routes,
+                                       plan::wire_bytes(run, manifest));
   constexpr double kWireShareOfGpu = 0.55;  // NCCL's kernels beside training: benchmarks/scaling
   plan.inputs = {.hops = loads.hops,
                  .rows = loads.rows,

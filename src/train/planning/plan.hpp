@@ -25,7 +25,7 @@ struct StepPlan {
 };
 
 /// What a forecast must know of the run on this cluster.
-plan::RunShape run_shape(const TrainConfig& config, int ranks);
+plan::RunShape run_shape(const TrainConfig& config, const graph::GraphTypes& types, int ranks);
 
 /// Where the ranks of such a run are.
 comm::Topology topology_of(const plan::Cluster& cluster);
@@ -51,10 +51,11 @@ struct ExchangeLoads {
 };
 ExchangeLoads loads_of(const BatchProfile& profile, const std::vector<int>& fanouts,
                        const plan::MemoryPlan& memory, int machines, const batches::Routes& routes,
-                       std::int64_t id_bytes, std::int64_t row_bytes);
+                       const plan::WireBytes& wire);
 
-/// Samples some batches and adds up. Reads of a graph its manifest and the lists of these batches. Throws
-/// InputError for a graph without parts, and for measured runs of another model.
+/// Samples some batches and adds up. Reads of a graph its manifest and the lists of these batches, or its
+/// description. Throws InputError for a graph without either, for measured runs of another model, and for
+/// options that do not fit its types.
 StepPlan make_plan(const TrainConfig& config, const plan::Cluster& cluster);
 
 std::string plan_text(const TrainConfig& config, const StepPlan& plan);

@@ -58,7 +58,7 @@ plan::Cluster present_cluster(const TrainConfig& config, const comm::World& worl
 
 RunPlan plan_run(const TrainConfig& config, const std::string& cluster_text, const comm::World& world,
                  const std::optional<MeasuredLink>& link) {
-  world.communicator().together([&] { validate(config); });
+  world.communicator().together([&] { validate_plan(config); });
   plan::Cluster cluster;
   if (cluster_text.empty())
     cluster = present_cluster(config, world, link);

@@ -62,14 +62,18 @@ std::string host_text(const StepPlan& plan) {
   return text;
 }
 
-std::string memory_text(const StepPlan& plan) {
+std::string memory_text(const TrainConfig& config, const StepPlan& plan) {
   const plan::MemoryPlan& m = plan.memory;
   std::string text;
   if (plan.cluster.has_gpus()) {
     text +=
         fmt::format("GPU     {} each: graph {}, training up to {}\n", format_bytes(plan.cluster.gpu_memory),
                     format_bytes(m.gpu_graph_bytes), format_bytes(m.gpu_training_bytes));
-    if (!m.fits_gpu) text += fmt::format("        TOO MUCH: {}\n", kSmaller);
+    if (m.gpu_budget_bytes == 0 && m.fits_gpu)
+      text += "        nothing is left to the graph: give --gpu-memory\n";
+    if (!m.fits_gpu)
+      text += fmt::format("        TOO MUCH: {}{}\n",
+                          config.gpu_memory_bytes > 0 ? "lower --gpu-memory, or " : "", kSmaller);
   }
   text += host_text(plan);
   if (!plan.cluster.has_gpus()) return text;
@@ -124,7 +128,7 @@ std::string plan_text(const TrainConfig& config, const StepPlan& plan) {
   return fmt::format("graph   {}\nmodel   {} {}, hidden {}, {} seeds per step\n", config.graph.text(),
                      planned_model(config), fmt::join(config.fanouts, ","), config.hidden,
                      format_count(plan.global_batch)) +
-         cluster_text(plan) + memory_text(plan) + batch_text(plan) + step_text(plan);
+         cluster_text(plan) + memory_text(config, plan) + batch_text(plan) + step_text(plan);
 }
 
 json plan_record(const TrainConfig& config, const StepPlan& plan) {

@@ -103,9 +103,21 @@ TEST_F(TypedNpy, HasTheLabelsAndSplitsOfOneType) {
   EXPECT_EQ(graph.splits.valid, Ids{2});
 }
 
-TEST_F(TypedNpy, AsksForTheTypeIfSeveralHaveLabels) {
+TEST_F(TypedNpy, HasTheLabelsAndSplitsOfAllTypes) {
+  npy("nodes/author/y", npy_bytes<std::int64_t>("<i8", "(2,)", {2, -1}));
+  npy("nodes/author/train", npy_bytes<std::int64_t>("<i8", "(1,)", {0}));
+  const Graph graph = read();
+  EXPECT_EQ(graph.labels, (Labels{2, -1, 1, 0, -1}));
+  EXPECT_EQ(graph.num_classes, 3) << "those of the type with most";
+  EXPECT_EQ(graph.splits.train, (Ids{0, 3}));
+  EXPECT_EQ(graph.splits.valid, Ids{2});
+  EXPECT_EQ(read(",target=paper").labels, (Labels{-1, -1, 1, 0, -1}));
+  expect_error([&] { read("", {}, {.labels = folder_ / "labels.csv"}); }, {"several types", "target=TYPE"});
+}
+
+TEST_F(TypedNpy, AsksForTheTypeIfLabelsAreOfTwoKinds) {
   npy("nodes/author/y", npy_bytes<std::int64_t>("<i8", "(2, 3)", {0, 1, 1, 1, 0, 0}));
-  refuse({"several types: author, paper", "target=TYPE"});
+  refuse({"paper", "one class per node", "sets of 3 classes", "target=TYPE"});
   refuse({"target=papers is no type", "There are: author, paper"}, ",target=papers");
   const Graph graph = read(",target=author");
   EXPECT_TRUE(graph.multi_label);

@@ -162,7 +162,7 @@ TEST_F(TypedChunks, RefuseWhatDoesNotFit) {
   change(R"("paper"], "num)", R"("papers"], "num)");
   refuse({"names the type 'paper', which the graph does not have"});
   change(R"("author": {"feat")", R"("author": {"label")");
-  refuse({"several types: author, paper", "target=TYPE"});
+  EXPECT_EQ(read().num_classes, 7);
   write_text(folder_ / "metadata.json", kTypedMetadata);
   write_text(folder_ / "c1.csv", "2 3\n");
   refuse({"edge 1 names node 3 of the type 'paper'"});
@@ -245,8 +245,9 @@ TEST_F(TypedBolt, RefusesWhatDoesNotFit) {
   change("\"author:writes:paper\"", "writes");
   refuse({"'writes' does not name a relation", "author:writes:paper"});
   change("validation_set:\n      - {type: paper", "validation_set:\n      - {type: author");
-  refuse({"several types: author, paper", "target=TYPE"});
-  EXPECT_EQ(read(",target=author").splits.valid, Ids{0});
+  EXPECT_EQ(read().splits.valid, Ids{0});
+  EXPECT_EQ(read().splits.train, (Ids{3, 4})) << "papers";
+  EXPECT_TRUE(read(",target=author").splits.train.empty());
   write_text(folder_ / "metadata.yaml", kTypedYaml);
   write_text(folder_ / "valid.npy", npy_bytes<std::int64_t>("<i8", "(1,)", {3}));
   refuse({"split 'valid' holds node 3", "[0, 3)"});

@@ -84,14 +84,15 @@ Graph read_typed_npy(const DatasetSource& source, const ReadOptions& options, As
       labelled.push_back(parts.nodes.size());
     parts.nodes.push_back(read_nodes(type, assembly.pool));
   }
-  assembly.target = choose_target(parts.nodes, labelled, source.target, folder.string());
+  assembly.targets = choose_targets(parts.nodes, labelled, source.target, folder.string());
   for (const fs::path& relation : relations) parts.edges.push_back(read_relation(relation));
   if (source.reverse) add_reverses(parts);
   Graph graph = join_types(std::move(parts), options, assembly);
-  if (!assembly.target) return graph;
-  Graph nodes = nodes_of(graph, *assembly.target);
-  read_labels_and_splits(nodes, types[*assembly.target], assembly.pool, nullptr);
-  put_nodes(std::move(nodes), *assembly.target, graph);
+  for (const std::size_t target : assembly.targets) {
+    Graph nodes = nodes_of(graph, target);
+    read_labels_and_splits(nodes, types[target], assembly.pool, nullptr);
+    put_nodes(std::move(nodes), target, graph);
+  }
   return graph;
 }
 

@@ -301,7 +301,7 @@ Graph finish(TypedParts parts, const DatasetSource& source, const ReadOptions& o
     throw InputError(fmt::format("{}: no triple between two nodes", source.place.string()),
                      "Is it the right file? Literals are nodes only with ',literals'.");
   if (source.reverse) add_reverses(parts);
-  assembly.target = 0;
+  assembly.targets = {0};
   return join_types(std::move(parts), options, assembly);
 }
 

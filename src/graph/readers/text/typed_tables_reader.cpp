@@ -61,15 +61,16 @@ class TypedTablesReader {
       read_nodes(file);
       if (types_.back().label >= 0 || types_.back().split >= 0) labelled.push_back(types_.size() - 1);
     }
-    assembly_.target = choose_target(parts_.nodes, labelled, source_.target, origin);
+    assembly_.targets = choose_targets(parts_.nodes, labelled, source_.tables.target, origin);
     for (const fs::path& file : tables("edges", "relation: edges/SOURCE__NAME__DESTINATION.csv"))
       read_relation(file);
     if (source_.reverse) add_reverses(parts_);
     Graph graph = join_types(std::move(parts_), options_, assembly_);
-    if (!assembly_.target) return graph;
-    Graph nodes = nodes_of(graph, *assembly_.target);
-    read_target(types_[*assembly_.target], nodes);
-    put_nodes(std::move(nodes), *assembly_.target, graph);
+    for (const std::size_t target : assembly_.targets) {
+      Graph nodes = nodes_of(graph, target);
+      read_target(types_[target], nodes);
+      put_nodes(std::move(nodes), target, graph);
+    }
     return graph;
   }
 
@@ -79,7 +80,7 @@ class TypedTablesReader {
     return source_.source_column || source_.destination_column || source_.weight_column ||
            source_.time_column || source_.header || !source_.separator.empty() ||
            source_.ids != DatasetSource::Ids::number || (source_.nodes && source_.nodes_from.empty()) ||
-           !names.source.empty() || !names.target.empty() || !names.weight.empty() || !names.time.empty();
+           !names.source.empty() || !names.weight.empty() || !names.time.empty();
   }
 
   std::vector<fs::path> tables(const char* folder, const char* example) const {

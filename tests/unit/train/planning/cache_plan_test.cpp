@@ -21,9 +21,9 @@ BatchProfile profile() {
 
 class CachePlan : public testing::Test {
  protected:
-  plan::WireBytes wire() const { return plan::wire_bytes(run_shape(config_, 2), manifest_); }
+  plan::WireBytes wire() const { return plan::wire_bytes(run_shape(config_, {}, 2), manifest_); }
   plan::HaloOffer offer() const {
-    const plan::RunShape run = run_shape(config_, 2);
+    const plan::RunShape run = run_shape(config_, {}, 2);
     const plan::WireBytes bytes = wire();
     return plan::offer_of({.run = run,
                            .manifest = manifest_,

@@ -19,7 +19,7 @@ namespace {
 using testing::HasSubstr;
 
 TEST(Loads, CountWhatMachinesSendEachOther) {
-  const ExchangeLoads loads = loads_of(two_hops(), {5, 3}, {}, 3, kThroughHosts, 4, 400);
+  const ExchangeLoads loads = loads_of(two_hops(), {5, 3}, {}, 3, kThroughHosts, plan::wire_bytes(4, 400));
   ASSERT_EQ(loads.hops.size(), 2u);
   EXPECT_EQ(loads.hops[0].bytes, 0);
   EXPECT_EQ(loads.hops[1].bytes, 100 * (4 + 4) + 300 * 4) << "ids, numbers of picks, picks";
@@ -29,7 +29,7 @@ TEST(Loads, CountWhatMachinesSendEachOther) {
 }
 
 TEST(Loads, HaveAMarginAndFewerRoundsFromGpuToGpu) {
-  const ExchangeLoads loads = loads_of(two_hops(), {5, 3}, {}, 2, kFromGpuToGpu, 4, 400);
+  const ExchangeLoads loads = loads_of(two_hops(), {5, 3}, {}, 2, kFromGpuToGpu, plan::wire_bytes(4, 400));
   EXPECT_DOUBLE_EQ(loads.hops[1].bytes, 1.04 * 100 * (4 + 4 + 3 * 4));
   EXPECT_EQ(loads.hops[1].rounds, 2);
   EXPECT_EQ(loads.hops[0].rounds, 0) << "seeds are the machine's own";
@@ -39,12 +39,13 @@ TEST(Loads, ShrinkWithCachesAndReplication) {
   plan::MemoryPlan memory;
   memory.cached_lists = 0.5;
   memory.cached_rows = 0.25;
-  const ExchangeLoads cached = loads_of(two_hops(), {5, 3}, memory, 2, kThroughHosts, 4, 400);
+  const ExchangeLoads cached =
+      loads_of(two_hops(), {5, 3}, memory, 2, kThroughHosts, plan::wire_bytes(4, 400));
   EXPECT_EQ(cached.hops[1].bytes, 50 * 8 + 150 * 4);
   EXPECT_EQ(cached.rows.bytes, 750 * 408);
   memory.replicated = true;
-  EXPECT_TRUE(loads_of(two_hops(), {5, 3}, memory, 2, kThroughHosts, 4, 400).hops.empty());
-  const ExchangeLoads alone = loads_of(two_hops(), {5, 3}, {}, 1, kThroughHosts, 4, 400);
+  EXPECT_TRUE(loads_of(two_hops(), {5, 3}, memory, 2, kThroughHosts, plan::wire_bytes(4, 400)).hops.empty());
+  const ExchangeLoads alone = loads_of(two_hops(), {5, 3}, {}, 1, kThroughHosts, plan::wire_bytes(4, 400));
   EXPECT_TRUE(alone.hops.empty());
   EXPECT_EQ(alone.rows.bytes, 0);
 }
@@ -96,7 +97,7 @@ TEST(Plan, CountsTrainingInHostMemoryWhereCpusCompute) {
   TrainConfig config = planted_config();
   const StepPlan plan = make_plan(config, plan::parse_cluster("ranks=2,host-memory=300MiB"));
   const std::int64_t of_rank = plan::training_host_bytes(
-      run_shape(config, 2), graph::read_manifest(*config.graph.parts()), plan.profile);
+      run_shape(config, {}, 2), graph::read_manifest(*config.graph.parts()), plan.profile);
   EXPECT_EQ(plan.memory.training_bytes, 2 * of_rank);
   EXPECT_FALSE(plan.memory.fits_host);
   EXPECT_LT(plan.memory.graph_bytes(), std::int64_t{300} << 20);
@@ -115,15 +116,16 @@ TEST(TrainingHostBytes, GrowWithTheBatchesOfAPipelineAndTheModel) {
   graph::Manifest manifest;
   manifest.feature_cols = 100;
   manifest.num_classes = 4;
-  const std::int64_t three = plan::training_host_bytes(run_shape(config, 2), manifest, two_hops());
+  const std::int64_t three = plan::training_host_bytes(run_shape(config, {}, 2), manifest, two_hops());
   const double of_batch = two_hops().inputs * (16 + 400) + (50 + 1500) * 12;
   config.pipeline = false;
   EXPECT_NEAR(
-      static_cast<double>(three - plan::training_host_bytes(run_shape(config, 2), manifest, two_hops())),
+      static_cast<double>(three - plan::training_host_bytes(run_shape(config, {}, 2), manifest, two_hops())),
       2 * 1.25 * of_batch, 2);
-  const std::int64_t one = plan::training_host_bytes(run_shape(config, 2), manifest, two_hops());
+  const std::int64_t one = plan::training_host_bytes(run_shape(config, {}, 2), manifest, two_hops());
   config.hidden *= 100;
-  EXPECT_GT(plan::training_host_bytes(run_shape(config, 2), manifest, two_hops()), one + 100 * 64 * 500 * 8);
+  EXPECT_GT(plan::training_host_bytes(run_shape(config, {}, 2), manifest, two_hops()),
+            one + 100 * 64 * 500 * 8);
 }
 
 TEST(Plan, MovesRowsToTheHostWhereGpusAreSmall) {
@@ -156,11 +158,11 @@ TEST(Plan, CountsTheWorkOfLayers) {
   manifest.num_classes = 4;
   TrainConfig config = planted_config();
   config.hidden = 20;
-  const plan::StepWork sage = plan::work_of(run_shape(config, 1), manifest, two_hops());
+  const plan::StepWork sage = plan::work_of(run_shape(config, {}, 1), manifest, two_hops());
   EXPECT_DOUBLE_EQ(sage.flops, 2 * 2 * 500 * (2 * 10 * 20) + 2 * 3 * 10 * (2 * 20 * 4));
   EXPECT_DOUBLE_EQ(sage.aggregated_bytes, 1 * 1500 * 10 * 4 + 2 * 50 * 20 * 4);
   config.model = nn::ModelKind::gat;
-  EXPECT_DOUBLE_EQ(plan::work_of(run_shape(config, 1), manifest, two_hops()).flops,
+  EXPECT_DOUBLE_EQ(plan::work_of(run_shape(config, {}, 1), manifest, two_hops()).flops,
                    2 * 2 * 3000 * 200 + 2 * 3 * 500 * 80);
 }
 

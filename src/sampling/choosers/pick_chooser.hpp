@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "choosers/excluded.hpp"
 #include "strata/sampling/neighbor_chooser.hpp"
 #include "strata/sampling/sampler.hpp"
 #include "strata/store/graph_view.hpp"
@@ -16,13 +17,33 @@ struct NeighborRange {
   Count begin = 0, degree = 0;
   NodeId original_id = 0;
   RelationId relation = 0;
+  std::int32_t num_excluded = 0;  ///< of its entries; see PickQuery::excluded
+
+  Count choices() const { return degree - num_excluded; }
 };
 
+/// The entries of a list that the query excludes.
+inline ExcludedOfList excluded_of(const PickQuery& query, const NeighborRange& range) {
+  const auto size = std::ssize(query.excluded);
+  const Count first = first_entry(query.excluded.data(), size, range.begin),
+              end = first_entry(query.excluded.data(), size, range.begin + range.degree);
+  return {.entries = query.excluded.data() + first,
+          .count = static_cast<std::int32_t>(end - first),
+          .begin = range.begin};
+}
+
 /// The range of a list of the view, without what keys it; empty for a node of another machine.
-inline NeighborRange range_of(const store::GraphView& view, NodeId list) {
+inline NeighborRange range_of(const store::GraphView& view, NodeId list, const PickQuery& query) {
   if (!view.owns(list) || !view.keys.takes(list)) return {};
   const Count* entry = view.indptr + (list - view.first_node);
-  return {.begin = entry[0], .degree = entry[1] - entry[0]};
+  NeighborRange range{.begin = entry[0], .degree = entry[1] - entry[0]};
+  if (!query.excluded.empty()) range.num_excluded = excluded_of(query, range).count;
+  return range;
+}
+
+/// The entry that choice number `choice` of a list is.
+inline Count entry_of(const PickQuery& query, const NeighborRange& range, Count choice) {
+  return range.begin + (range.num_excluded == 0 ? choice : excluded_of(query, range).place_of(choice));
 }
 
 /// Sets what keys the choice from a list that is not empty.

@@ -2,6 +2,7 @@
 // What is read of a graph in host memory.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 #include <stdexcept>
 
@@ -67,6 +68,43 @@ Graph::InEdges Graph::in_edges(std::span<const NodeId> nodes) const {
     if (view.weights != nullptr) append(edges.weights, view.weights, begin, end);
   }
   return edges;
+}
+
+Graph::EdgeEnds Graph::ends_of(std::span<const EdgeId> edges) {
+  const store::GraphView& view = stored().host_view();
+  if (view.edge_ids.size == 0 && view.indices.size > 0)
+    throw InputError("the graph was loaded without ids of edges", "Load it with edge_ids=True.");
+  std::vector<std::pair<EdgeId, Count>> places;  // of the ids, ascending
+  for (const EdgeId edge : edges) places.emplace_back(edge, std::ssize(places));
+  std::ranges::sort(places);
+  const std::vector<NodeId> none(edges.size(), -1);
+  // An edge that is listed in both directions has one in each.
+  EdgeEnds ends{none, none}, backward{none, none};
+  const auto set_ends = [&](NodeId source, NodeId destination, EdgeId edge) {
+    EdgeEnds& to = view.original_ids[source] > view.original_ids[destination] ? backward : ends;
+    const auto asked = std::ranges::equal_range(places, edge, {}, &std::pair<EdgeId, Count>::first);
+    for (const auto& [id, place] : asked) {
+      to.sources[at(place)] = source;
+      to.destinations[at(place)] = destination;
+    }
+  };
+  constexpr Count kListsPerPiece = 1024;
+  runtime_->caller_pool().parallel_for(view.num_local, kListsPerPiece, [&](Count begin, Count end) {
+    for (Count list = begin; list < end; ++list)
+      for (Count entry = view.indptr[list]; entry < view.indptr[list + 1]; ++entry)
+        set_ends(view.indices[entry], view.first_node + list, view.edge_ids[entry]);
+  });
+  for (EdgeEnds* found : {&ends, &backward})
+    for (std::vector<NodeId>* side : {&found->sources, &found->destinations})
+      runtime_->communicator().all_reduce(*side, comm::Communicator::Op::max);
+  for (std::size_t i = 0; i < edges.size(); ++i) {
+    if (ends.sources[i] >= 0) continue;
+    ends.sources[i] = backward.sources[i];
+    ends.destinations[i] = backward.destinations[i];
+    if (ends.sources[i] < 0)
+      throw std::out_of_range(fmt::format("index {} is {}, which is no edge of the graph", i, edges[i]));
+  }
+  return ends;
 }
 
 std::vector<double> Graph::keyed_numbers(const sampling::PickQuery& query,

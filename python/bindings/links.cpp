@@ -73,6 +73,11 @@ nb::tuple ends_of(const std::shared_ptr<batches::Graph>& graph, const HostIdArra
   return nb::make_tuple(array_with(std::move(ends.sources)), array_with(std::move(ends.destinations)));
 }
 
+nb::object edges_between(const std::shared_ptr<batches::Graph>& graph, EdgeId first, EdgeId end) {
+  return array_with(interruptible(graph->runtime().device(),
+                                  [graph, first, end] { return graph->edges_between(first, end); }));
+}
+
 }  // namespace
 
 void bind_links(nb::module_& module) {
@@ -81,6 +86,8 @@ void bind_links(nb::module_& module) {
                   "source_candidates"_a, "destination_candidates"_a, "mode"_a = "none", "amount"_a = 1.0,
                   "source_weights"_a = nb::none(), "destination_weights"_a = nb::none(), "strict"_a = false,
                   "edges"_a = nb::none(), "reverse_edges"_a = nb::none());
+  module.def("edges_between", &edges_between, "graph"_a, "first"_a, "end"_a,
+             "Ids of the edges from the first to before the last. Collective.");
   module.def("ends_of", &ends_of, "graph"_a, "edges"_a,
              "Sources and destinations of edges, as the graph numbers nodes. Collective.");
 }

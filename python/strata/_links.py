@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from strata import _core
 from strata._arrays import host_array, ids_array, list_of_ids, to_numpy
@@ -22,13 +22,18 @@ class Links(NamedTuple):
 
     relation: EdgeType | None  # None: the graph has one relation
     ids: numpy.ndarray | None  # int64 [links] positions among the relation's edges
-    pairs: numpy.ndarray | None  # int64 [2, links] nodes of the relation's types, if they are not given by ids
+    pairs: numpy.ndarray | None  # int64 [2, links] nodes of the relation's types; None, with ids: all edges
 
     @property
     def size(self) -> int:
         values = self.ids if self.pairs is None else self.pairs[0]
         assert values is not None
         return len(values)
+
+    def at(self, positions: numpy.ndarray) -> Any:
+        """Some of them, as edge_label_index."""
+        of_type = self.pairs[:, positions] if self.ids is None and self.pairs is not None else cast(Any, self.ids)[positions]
+        return of_type if self.relation is None else (self.relation, of_type)
 
 
 class Relation(NamedTuple):
@@ -65,22 +70,21 @@ def links_of(graph: Graph, edge_label_index: Any) -> Links:
         raise InputError(
             "edge_label_index names a relation", "This graph has one relation: give pairs [2, n], or ids of edges."
         )
-    return Links(edge, *_ids_or_pairs(edge_label_index, relation_of(graph, edge)))
+    return Links(edge, *_ids_or_pairs(edge_label_index, relation_of(graph, edge), graph._types is None))
 
 
-def _ids_or_pairs(given: Any, relation: Relation) -> tuple[numpy.ndarray | None, numpy.ndarray | None]:
-    import numpy
-
+def _ids_or_pairs(given: Any, relation: Relation, may_lack_edges: bool) -> tuple[numpy.ndarray | None, numpy.ndarray | None]:
+    """Parts of one type may lack edges of their input, whose ids then exceed their number; ends_of() refuses what is no edge."""
     if given is None:
-        return numpy.arange(relation.num_edges, dtype="int64"), None
+        return None, None
     array = host_array(given, "edge_label_index")
     if array.dtype == bool:
-        if array.shape != (relation.num_edges,):
+        if array.ndim != 1 or len(array) < relation.num_edges or (len(array) > relation.num_edges and not may_lack_edges):
             raise InputError(f"a mask of shape {array.shape} for {relation.num_edges} edges", "Give one truth value per edge.")
         return array.nonzero()[0], None
     array = ids_array(array, "edge_label_index")
     if array.ndim == 1:
-        if len(array) and not 0 <= array.min() <= array.max() < relation.num_edges:
+        if len(array) and not may_lack_edges and not 0 <= array.min() <= array.max() < relation.num_edges:
             raise IndexError(f"edge_label_index has {array.min()} to {array.max()}, but there are {relation.num_edges} edges")
         return array, None
     if array.ndim != 2 or array.shape[0] != 2:
@@ -93,6 +97,21 @@ def _ids_or_pairs(given: Any, relation: Relation) -> tuple[numpy.ndarray | None,
     return None, array
 
 
+def all_of(graph: Graph, links: Links) -> Links:
+    """The same, of all edges of the relation if none are named. Collective."""
+    if links.ids is not None or links.pairs is not None:
+        return links
+    first = relation_of(graph, links.relation).first_edge
+    found = to_numpy(_core.edges_between(graph._core, *edges_of(graph, links.relation)))
+    return links._replace(ids=found - first)
+
+
+def edges_of(graph: Graph, edge: EdgeType | None) -> tuple[int, int]:
+    """The first edge of a relation, and the one behind its last."""
+    relation = relation_of(graph, edge)
+    return relation.first_edge, MOST if graph._types is None else relation.first_edge + relation.num_edges
+
+
 class Excluded(NamedTuple):
     """The edges that a step leaves out: those of a range, and the one of each link."""
 
@@ -102,11 +121,8 @@ class Excluded(NamedTuple):
 
 
 def own_edges(graph: Graph, links: Links) -> Excluded:
-    relation = relation_of(graph, links.relation)
-    if graph._types is None and links.ids is None:
-        return Excluded(0, MOST, None)
-    end = MOST if graph._types is None else relation.first_edge + relation.num_edges
-    return Excluded(relation.first_edge, end, None if links.ids is None else links.ids + relation.first_edge)
+    first = relation_of(graph, links.relation).first_edge
+    return Excluded(*edges_of(graph, links.relation), None if links.ids is None else links.ids + first)
 
 
 def reverse_edges(graph: Graph, links: Links, reverse: Any) -> Excluded | None:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from strata import _arguments, _core
 from strata._arrays import host_array, to_torch
-from strata._links import MOST, Excluded, Links, ends_of, links_of, own_edges, relation_of, reverse_edges
+from strata._links import Excluded, all_of, edges_of, ends_of, links_of, own_edges, relation_of, reverse_edges
 from strata._loader_options import by_weight, check_others, form_of
+from strata._indices import rows_of
 from strata._process import process, together
+from strata._subgraphs import bidirectional
 from strata.batches import Block, BlockBatch, block_of
 from strata.choosers import NeighborChooser
 from strata.errors import InputError
@@ -104,14 +106,14 @@ class _LinkLoader(_Loader):
         require_graph(graph, several_types=True)
         self._negatives = NegativeSampling.cast(neg_sampling)
 
-        def read() -> tuple[Links, Excluded | None, Excluded | None]:
-            links = links_of(graph, edge_label_index)
+        def excluded() -> tuple[Excluded | None, Excluded | None]:
             if not _arguments.flag(exclude_seed_edges, "exclude_seed_edges"):
-                return links, None, None
-            return links, own_edges(graph, links), reverse_edges(graph, links, reverse)
+                return None, None
+            return own_edges(graph, links), reverse_edges(graph, links, reverse)
 
-        links, edges, reverses = together(read)
-        self._relation = links.relation
+        links = all_of(graph, together(lambda: links_of(graph, edge_label_index)))
+        edges, reverses = together(excluded)
+        self._links = links
         self._edge_label = self._labels_of_links(edge_label, links.size)
         sources, destinations = ends_of(graph, links, original)
         relation, negatives = relation_of(graph, links.relation), self._negatives
@@ -119,7 +121,7 @@ class _LinkLoader(_Loader):
             lambda: _core.LinkOptions.make(
                 sources=sources,
                 destinations=destinations,
-                relation=(relation.first_edge, MOST if graph._types is None else relation.first_edge + relation.num_edges),
+                relation=edges_of(graph, links.relation),
                 source_candidates=relation.sources,
                 destination_candidates=relation.destinations,
                 mode="none" if negatives is None else negatives.mode,
@@ -224,8 +226,9 @@ class LinkNeighborLoader(_LinkLoader):
         disjoint: bool = False,
         **others: Any,
     ) -> None:
-        if form_of(subgraph_type, disjoint, others) != "directional":
-            raise InputError(f"subgraph_type={subgraph_type!r} is not possible with links", 'Take "directional".')
+        self._form = form_of(subgraph_type, disjoint, others)
+        if self._form == "induced" or (self._form != "directional" and graph._types is not None):
+            raise InputError(f"subgraph_type={self._form!r} is not possible with links", 'Take "directional".')
         if others.pop("edge_label_time", None) is not None:
             raise InputError("edge_label_time is not possible: times are not sampled by", "Leave it out.")
         check_others("LinkNeighborLoader", others)
@@ -233,25 +236,46 @@ class LinkNeighborLoader(_LinkLoader):
             neg_sampling = NegativeSampling("binary", neg_sampling_ratio)
         self._weight_attr = weight_attr
         self.transform = transform
+        self._choices: dict[str, Any] = {
+            "neg_sampling": neg_sampling,
+            "exclude_seed_edges": exclude_seed_edges,
+            "reverse": reverse,
+            "original": original,
+            "replace": replace,
+            "sampler": sampler if weight_attr is None else by_weight(sampler, weight_attr),
+            "seed": seed,
+        }
+        self._fanouts = num_neighbors
         super().__init__(
             graph,
             num_neighbors,
             edge_label_index,
             edge_label,
-            neg_sampling,
-            exclude_seed_edges,
-            reverse,
-            original,
             batch_size=batch_size,
             shuffle=shuffle,
             drop_last=drop_last,
-            replace=replace,
-            sampler=sampler if weight_attr is None else by_weight(sampler, weight_attr),
             layer_dependent=False,
-            seed=seed,
             merged=True,
             features=True,
+            **self._choices,
         )
+
+    def __call__(self, index: Any) -> Any:
+        """A batch of the links at these positions, int64 [n], a list, mask or slice, as PyG's loaders give it. Collective."""
+        positions = rows_of(index, self._links.size, "links").ids.cpu()
+        if not len(positions):
+            raise InputError("a batch of no links was asked for", "Give at least one position.")
+        labels = None if self._edge_label is None else self._edge_label[positions.to(self._edge_label.device)]
+        chosen = self._links.at(positions.numpy())
+        size = -(-len(positions) // process().size)
+        loader = LinkNeighborLoader(
+            self._graph, self._fanouts, chosen, labels, batch_size=size, subgraph_type=self._form, **self._choices
+        )
+        batch = next(iter(loader))
+        loader.close()
+        on_edges = batch if self._links.relation is None else batch[self._links.relation]
+        on_edges.input_id = positions.to(on_edges.input_id.device)[on_edges.input_id]
+        return batch if self.transform is None else self.transform(batch)
 
     def __iter__(self) -> Iterator[Any]:
         for made in self._batches():
@@ -270,6 +294,8 @@ class LinkNeighborLoader(_LinkLoader):
         if made.edge_ids is not None:
             data.e_id = to_torch(made.edge_ids)
         data.num_sampled_nodes, data.num_sampled_edges = made.nodes_of_hop, made.edges_of_hop
+        if self._form == "bidirectional":
+            bidirectional(data)
         if process().num_machines == 1 and (self._graph._core.has_labels or self._graph._attributes.targets is not None):
             data.y = self._graph.labels[data.n_id]
         self._graph._attributes.complete(data)
@@ -277,10 +303,11 @@ class LinkNeighborLoader(_LinkLoader):
         return data
 
     def _of_types(self, made: _core.NodeBatch) -> Any:
-        assert self._graph._types is not None and self._relation is not None
+        assert self._graph._types is not None and self._links.relation is not None
         data, _, local = self._graph._types.numbered(made)
-        source, _, destination = self._relation
-        self._set_fields(data[self._relation], data[source], data[destination], made, lambda places: local[places])
+        data.input_type = self._links.relation
+        source, _, destination = self._links.relation
+        self._set_fields(data[self._links.relation], data[source], data[destination], made, lambda places: local[places])
         return data
 
 

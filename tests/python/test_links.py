@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Batches of links: PyG's fields, edges that a step leaves out, and negatives."""
 
+import tempfile
 import unittest
 
 import torch
@@ -187,6 +188,10 @@ class Exclusion(unittest.TestCase):
         loader = strata.LinkNeighborLoader(self.graph, [-1], mask, batch_size=20, reverse=False)
         self.check(loader, lambda ids: mask.nonzero().view(-1)[ids])
         self.assertEqual(len(strata.LinkNeighborLoader(self.graph, [2], batch_size=100)), 18, "all edges")
+        batch = loader([3, 140])
+        self.assertEqual(batch.input_id.tolist(), [3, 140])
+        ends = batch.n_id[batch.edge_label_index]
+        self.assertTrue(torch.equal(ends, self.data.edge_index[:, mask.nonzero().view(-1)[[3, 140]]]))
 
     def test_fills_fanouts(self):
         links = self.data.edge_index[:, :64]
@@ -219,6 +224,51 @@ class Exclusion(unittest.TestCase):
                 left = data[edge].edge_index[:, batch[edge].e_id]
                 code = left[first] * 60 + left[second]
                 self.assertFalse(torch.isin(code, data[buys].edge_index[0, ids] * 60 + data[buys].edge_index[1, ids]).any())
+
+
+class OfParts(unittest.TestCase):
+    """Parts number nodes anew, and lack edges that their input lists again."""
+
+    def parts_of(self, data):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        strata.partition(data, parts=3, output=f"{folder.name}/parts")
+        graph = strata.load(f"{folder.name}/parts")
+        self.addCleanup(graph.close)
+        return graph
+
+    def test_of_one_type(self):
+        data = homogeneous()
+        graph = self.parts_of(data)
+        links = data.edge_index[:, :40]
+        (batch,) = strata.LinkNeighborLoader(graph, [-1], links, batch_size=40, original=True, neg_sampling="triplet")
+        for field, row in (("src_index", links[0]), ("dst_pos_index", links[1])):
+            self.assertTrue(torch.equal(batch.original_ids[batch[field]], row))
+        code = torch.tensor([NODES, 1])
+        found = (batch.original_ids[batch.edge_index].T * code).sum(1)
+        left_out = torch.cat([(links.T * code).sum(1), (links.flip(0).T * code).sum(1)])
+        seeds = batch.original_ids[: batch.num_sampled_nodes[0]]
+        wanted = (data.edge_index[:, torch.isin(data.edge_index[1], seeds)].T * code).sum(1).unique()
+        self.assertEqual(sorted(found.tolist()), wanted[~torch.isin(wanted, left_out)].tolist())
+        every = sum(len(batch.input_id) for batch in strata.LinkNeighborLoader(graph, [1], batch_size=500))
+        self.assertEqual(every, graph.num_edges)
+
+    def test_of_several_types(self):
+        data, ids = heterogeneous(), torch.arange(50, 150)
+        buys, opposite, _ = data.edge_types
+        ends = data[buys].edge_index
+        code = ends[0] * 60 + ends[1]
+        graph = self.parts_of(data)
+        for given in (ids, ends[:, ids]):
+            negatives = strata.NegativeSampling("binary", 2, strict=True)
+            (batch,) = strata.LinkNeighborLoader(graph, [-1], (buys, given), batch_size=100, neg_sampling=negatives)
+            users, items = (batch[kind].n_id[row] for kind, row in zip(("user", "item"), batch[buys].edge_label_index))
+            self.assertTrue(torch.equal(torch.stack([users, items])[:, :100], ends[:, ids[batch[buys].input_id]]))
+            self.assertFalse(torch.isin(users * 60 + items, code)[100:].any())
+            wanted = torch.isin(ends[1], items)
+            wanted[ids if given is ids else torch.isin(code, code[ids])] = False
+            self.assertEqual(sorted(batch[buys].e_id.tolist()), wanted.nonzero().view(-1).tolist())
+            self.assertFalse(torch.isin(batch[opposite].e_id, ids).any())
 
 
 class Negatives(unittest.TestCase):
@@ -295,7 +345,7 @@ class Refusals(unittest.TestCase):
             for kind, message, arguments in (
                 (strata.InputError, "has the shape", {"edge_label_index": torch.zeros(3, 4, dtype=torch.long)}),
                 (IndexError, "there are 200 nodes", {"edge_label_index": torch.tensor([[0], [NODES]])}),
-                (IndexError, "there are 1800 edges", {"edge_label_index": torch.tensor([1800])}),
+                (IndexError, "1800, which is no edge", {"edge_label_index": torch.tensor([1800])}),
                 (strata.InputError, "a mask of shape", {"edge_label_index": torch.ones(5, dtype=torch.bool)}),
                 (strata.InputError, "for 1800 links", {"edge_label": torch.ones(7)}),
                 (strata.InputError, "Triplets have no labels", {"edge_label": torch.ones(1800), "neg_sampling": "triplet"}),

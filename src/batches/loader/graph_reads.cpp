@@ -70,10 +70,38 @@ Graph::InEdges Graph::in_edges(std::span<const NodeId> nodes) const {
   return edges;
 }
 
-Graph::EdgeEnds Graph::ends_of(std::span<const EdgeId> edges) {
+void Graph::check_edge_ids() const {
   const store::GraphView& view = stored().host_view();
   if (view.edge_ids.size == 0 && view.indices.size > 0)
-    throw InputError("the graph was loaded without ids of edges", "Load it with edge_ids=True.");
+    throw InputError("the graph was loaded without ids of edges",
+                     "Load it with edge_ids=True, or name edges by their ends.");
+}
+
+std::vector<EdgeId> Graph::edges_between(EdgeId first, EdgeId end) {
+  check_edge_ids();
+  const store::GraphView& view = stored().host_view();
+  const comm::Communicator& world = runtime_->communicator();
+  constexpr EdgeId kBits = 64;
+  const auto is_asked = [&](EdgeId edge) { return edge >= first && edge < end; };
+  std::int64_t size = 0;  // of the ids that are asked for, whether there are edges or not
+  for (Count entry = 0; entry < view.edge_ids.size; ++entry)
+    if (is_asked(view.edge_ids[entry])) size = std::max(size, view.edge_ids[entry] - first + 1);
+  world.all_reduce(std::span(&size, 1), comm::Communicator::Op::max);
+  std::vector<std::int64_t> met(at((size + kBits - 1) / kBits));
+  for (Count entry = 0; entry < view.edge_ids.size; ++entry) {
+    const EdgeId edge = view.edge_ids[entry];
+    if (is_asked(edge)) met[at((edge - first) / kBits)] |= std::int64_t{1} << ((edge - first) % kBits);
+  }
+  world.all_reduce(met, comm::Communicator::Op::bit_or);
+  std::vector<EdgeId> edges;
+  for (EdgeId place = 0; place < size; ++place)
+    if ((met[at(place / kBits)] >> (place % kBits) & 1) != 0) edges.push_back(first + place);
+  return edges;
+}
+
+Graph::EdgeEnds Graph::ends_of(std::span<const EdgeId> edges) {
+  check_edge_ids();
+  const store::GraphView& view = stored().host_view();
   std::vector<std::pair<EdgeId, Count>> places;  // of the ids, ascending
   for (const EdgeId edge : edges) places.emplace_back(edge, std::ssize(places));
   std::ranges::sort(places);

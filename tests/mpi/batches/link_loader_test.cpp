@@ -190,6 +190,8 @@ TEST_P(LinkLoaderTest, DrawsPartsOfANegative) {
 TEST_P(LinkLoaderTest, FindsTheEndsOfEdges) {
   std::vector<EdgeId> ids;
   for (const Edge& edge : edges_) ids.push_back(edge.id);
+  EXPECT_EQ(setup_.graph->edges_between(0, ids.back() + 5), ids);
+  EXPECT_EQ(setup_.graph->edges_between(ids[3], ids[100]), std::vector(ids.begin() + 3, ids.begin() + 100));
   const Graph::EdgeEnds ends = setup_.graph->ends_of(ids);
   std::vector<NodeId> sources(ids.size()), destinations(ids.size());
   setup_.graph->original_ids(ends.sources, sources.data());

@@ -319,6 +319,8 @@ class LinkLoader(_LinkLoader):
     as places among them. Arguments are those of LinkNeighborLoader; `fanouts` are the seeds' first.
     """
 
+    _block_class: type[Block] = Block
+
     def __init__(
         self,
         graph: Graph,
@@ -367,7 +369,7 @@ class LinkLoader(_LinkLoader):
     def __iter__(self) -> Iterator[Any]:
         for made in self._batches():
             nodes = to_torch(made.nodes)
-            blocks = [block_of(lists, nodes, Block) for lists in made.blocks]
+            blocks = [block_of(lists, nodes, self._block_class) for lists in made.blocks]
             if self._graph._types is not None:
                 self._graph._types.mark(blocks, to_torch(made.original_ids))
             sample = BlockBatch(nodes, nodes[: made.num_seeds], blocks)

@@ -56,7 +56,7 @@ NodeLoaderOptions loader_options(std::vector<int> fanouts, std::vector<std::vect
                                  bool drop_last, std::uint64_t seed, const std::string& sampler, bool replace,
                                  bool layer_dependent, bool merged, bool features, bool labels,
                                  bool own_nodes, bool deals, bool transposes, const nb::object& chooser,
-                                 std::optional<batches::LinkOptions> links) {
+                                 std::shared_ptr<batches::LinkOptions> links) {
   NodeLoaderOptions options{
       .links = std::move(links),
       .own_nodes = own_nodes,

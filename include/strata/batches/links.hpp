@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <span>
 #include <utility>
@@ -106,7 +107,7 @@ class LinkSeeds {
  public:
   /// Looks for the links' edges in all neighbor lists; the first rank logs how many it found. Collective over
   /// `ranks`. Throws InputError, and std::out_of_range for ends that are no nodes.
-  LinkSeeds(Graph& graph, const comm::Communicator& ranks, LinkOptions options);
+  LinkSeeds(Graph& graph, const comm::Communicator& ranks, std::shared_ptr<const LinkOptions> options);
 
   Count size() const { return std::ssize(options_.sources); }
   std::span<const NodeId> destinations() const { return options_.destinations; }
@@ -134,7 +135,8 @@ class LinkSeeds {
   bool is_edge(NodeId source, NodeId destination) const;
 
   Graph& graph_;
-  LinkOptions options_;
+  std::shared_ptr<const LinkOptions> held_;
+  const LinkOptions& options_;
   CandidateDraw draw_source_, draw_destination_;
   bool is_renumbered_ = false;
   // In this machine's lists, and in those of other machines' nodes that it keeps.

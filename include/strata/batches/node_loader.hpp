@@ -2,7 +2,6 @@
 #pragma once
 #include <chrono>
 #include <memory>
-#include <optional>
 #include <span>
 #include <variant>
 #include <vector>
@@ -56,7 +55,7 @@ struct NodeLoaderOptions {
   /// A split, or global ids of nodes, distinct, in the order in which an epoch without `shuffle` takes them.
   std::variant<Split, std::vector<NodeId>> nodes = Split::train;
   /// Seeds are the ends of these instead; batches have neither labels nor nodes of a rank's own.
-  std::optional<LinkOptions> links = {};
+  std::shared_ptr<const LinkOptions> links = nullptr;
   /// False: `nodes` are the same on all ranks, and the steps are dealt to the ranks. True: they are this
   /// rank's own, of which it makes its own steps, as many as it likes; nothing is then collective. Only on
   /// one machine.

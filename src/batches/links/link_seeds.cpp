@@ -93,9 +93,11 @@ NodeId CandidateDraw::operator()(std::uint64_t word) const {
   return candidates_.first + std::min<Count>(found - sums_.begin(), candidates_.count - 1);
 }
 
-LinkSeeds::LinkSeeds(Graph& graph, const comm::Communicator& ranks, LinkOptions options)
+LinkSeeds::LinkSeeds(Graph& graph, const comm::Communicator& ranks,
+                     std::shared_ptr<const LinkOptions> options)
     : graph_(graph),
-      options_(std::move(options)),
+      held_(std::move(options)),
+      options_(*held_),
       draw_source_(options_.source_candidates, options_.negatives.source_weights, "sources"),
       draw_destination_(options_.destination_candidates, options_.negatives.destination_weights,
                         "destinations") {

@@ -19,6 +19,36 @@ void append(std::vector<T>& to, const From& from, Count begin, Count end) {
   for (Count i = begin; i < end; ++i) to.push_back(static_cast<T>(from[i]));
 }
 
+/// Where edges are in a list of ids; one of its places for an id that is there several times.
+class EdgePlaces {
+ public:
+  explicit EdgePlaces(std::span<const EdgeId> edges) {
+    if (edges.empty()) return;
+    const auto [least, most] = std::ranges::minmax(edges);
+    first_ = least;
+    constexpr EdgeId kDense = 16;  // ids per edge up to which a table takes less than sorting
+    if (most - least < kDense * std::ssize(edges)) {
+      table_.assign(at(most - least + 1), -1);
+      for (std::size_t i = 0; i < edges.size(); ++i) table_[at(edges[i] - first_)] = static_cast<Count>(i);
+      return;
+    }
+    for (const EdgeId edge : edges) sorted_.emplace_back(edge, std::ssize(sorted_));
+    std::ranges::sort(sorted_);
+  }
+
+  Count find(EdgeId edge) const {  ///< -1: nowhere
+    if (!table_.empty())
+      return edge >= first_ && edge - first_ < std::ssize(table_) ? table_[at(edge - first_)] : -1;
+    const auto found = std::ranges::lower_bound(sorted_, edge, {}, &std::pair<EdgeId, Count>::first);
+    return found != sorted_.end() && found->first == edge ? found->second : -1;
+  }
+
+ private:
+  EdgeId first_ = 0;
+  std::vector<Count> table_;
+  std::vector<std::pair<EdgeId, Count>> sorted_;
+};
+
 }  // namespace
 
 void Graph::check_labels(std::span<const NodeId> ids, bool sets) const {
@@ -102,19 +132,16 @@ std::vector<EdgeId> Graph::edges_between(EdgeId first, EdgeId end) {
 Graph::EdgeEnds Graph::ends_of(std::span<const EdgeId> edges) {
   check_edge_ids();
   const store::GraphView& view = stored().host_view();
-  std::vector<std::pair<EdgeId, Count>> places;  // of the ids, ascending
-  for (const EdgeId edge : edges) places.emplace_back(edge, std::ssize(places));
-  std::ranges::sort(places);
+  const EdgePlaces places(edges);
   const std::vector<NodeId> none(edges.size(), -1);
   // An edge that is listed in both directions has one in each.
   EdgeEnds ends{none, none}, backward{none, none};
   const auto set_ends = [&](NodeId source, NodeId destination, EdgeId edge) {
+    const Count place = places.find(edge);
+    if (place < 0) return;
     EdgeEnds& to = view.original_ids[source] > view.original_ids[destination] ? backward : ends;
-    const auto asked = std::ranges::equal_range(places, edge, {}, &std::pair<EdgeId, Count>::first);
-    for (const auto& [id, place] : asked) {
-      to.sources[at(place)] = source;
-      to.destinations[at(place)] = destination;
-    }
+    to.sources[at(place)] = source;
+    to.destinations[at(place)] = destination;
   };
   constexpr Count kListsPerPiece = 1024;
   runtime_->caller_pool().parallel_for(view.num_local, kListsPerPiece, [&](Count begin, Count end) {
@@ -126,10 +153,12 @@ Graph::EdgeEnds Graph::ends_of(std::span<const EdgeId> edges) {
     for (std::vector<NodeId>* side : {&found->sources, &found->destinations})
       runtime_->communicator().all_reduce(*side, comm::Communicator::Op::max);
   for (std::size_t i = 0; i < edges.size(); ++i) {
-    if (ends.sources[i] >= 0) continue;
-    ends.sources[i] = backward.sources[i];
-    ends.destinations[i] = backward.destinations[i];
-    if (ends.sources[i] < 0)
+    const auto place = at(places.find(edges[i]));
+    const EdgeEnds& found = ends.sources[place] >= 0 ? ends : backward;
+    const NodeId source = found.sources[place], destination = found.destinations[place];
+    ends.sources[i] = source;
+    ends.destinations[i] = destination;
+    if (source < 0)
       throw std::out_of_range(fmt::format("index {} is {}, which is no edge of the graph", i, edges[i]));
   }
   return ends;

@@ -74,7 +74,6 @@ bool has_features(const NodeLoaderOptions& options, const graph::Manifest& manif
 struct NodeLoader::State : GraphReader {
   std::shared_ptr<Graph> graph;
   NodeLoaderOptions options;
-  bool links_are_seeds;
   const graph::Manifest& manifest;
   BatchCopier copier;
   std::unique_ptr<Solo> solo;  // with nodes of the rank's own
@@ -90,7 +89,6 @@ struct NodeLoader::State : GraphReader {
   State(std::shared_ptr<Graph> g, const NodeLoaderOptions& o)
       : graph(std::move(g)),
         options(o),
-        links_are_seeds(o.links.has_value()),
         manifest(graph->manifest()),
         copier(graph, options.form, has_labels()) {
     if (options.own_nodes) {
@@ -100,7 +98,7 @@ struct NodeLoader::State : GraphReader {
     const comm::Communicator& world = ranks();
     check_agreement(world, options);
     world.together([&] { check_options(options); });
-    if (options.links) links = std::make_unique<LinkSeeds>(*graph, world, *std::exchange(options.links, {}));
+    if (options.links) links = std::make_unique<LinkSeeds>(*graph, world, options.links);
     const std::span<const NodeId> nodes = epoch_nodes();
     world.together([&] {
       if (links || std::holds_alternative<Split>(options.nodes)) return;
@@ -173,7 +171,7 @@ struct NodeLoader::State : GraphReader {
     return counts_of_ranks(ranks(), mine);
   }
 
-  bool has_labels() const { return options.labels && !links_are_seeds && manifest.has_labels; }
+  bool has_labels() const { return options.labels && options.links == nullptr && manifest.has_labels; }
 
   void begin(std::uint32_t epoch) {
     check_epoch(epochs ? *epochs : ranks(), epoch);

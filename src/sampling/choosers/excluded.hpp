@@ -7,17 +7,16 @@
 
 namespace strata::sampling {
 
-/// The first of `count` ascending entries that is at least `bound`.
+/// The number of `count` ascending entries that are below `bound`; without branches, which would be guesses.
 STRATA_HOST_DEVICE inline Count first_entry(const Count* entries, Count count, Count bound) {
-  Count low = 0, high = count;
-  while (low < high) {
-    const Count middle = low + (high - low) / 2;
-    if (entries[middle] < bound)
-      low = middle + 1;
-    else
-      high = middle;
+  if (count == 0) return 0;
+  Count first = 0;
+  while (count > 1) {
+    const Count half = count / 2;
+    first += entries[first + half - 1] < bound ? half : 0;
+    count -= half;
   }
-  return low;
+  return first + (entries[first] < bound ? 1 : 0);
 }
 
 /// The entries of one list that must not be chosen; a view. Choices are numbered without them.

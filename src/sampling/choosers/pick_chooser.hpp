@@ -25,10 +25,11 @@ struct NeighborRange {
 /// The entries of a list that the query excludes.
 inline ExcludedOfList excluded_of(const PickQuery& query, const NeighborRange& range) {
   const auto size = std::ssize(query.excluded);
-  const Count first = first_entry(query.excluded.data(), size, range.begin),
-              end = first_entry(query.excluded.data(), size, range.begin + range.degree);
-  return {.entries = query.excluded.data() + first,
-          .count = static_cast<std::int32_t>(end - first),
+  const Count first = first_entry(query.excluded.data(), size, range.begin), end = range.begin + range.degree;
+  const Count* const entries = query.excluded.data() + first;
+  if (first == size || *entries >= end) return {};
+  return {.entries = entries,
+          .count = static_cast<std::int32_t>(first_entry(entries, size - first, end)),
           .begin = range.begin};
 }
 

@@ -65,7 +65,8 @@ class LinkLoaderTest : public testing::TestWithParam<Machines> {
   /// Every eleventh edge.
   const Edge& edge_of(Count link) const { return edges_[at(11 * link)]; }
 
-  NodeLoaderOptions options(std::vector<int> fanouts) const {
+  template <typename Change>
+  NodeLoaderOptions options(std::vector<int> fanouts, Change change) const {
     LinkOptions links{.sources = {},
                       .destinations = {},
                       .source_candidates = {0, csc().num_nodes},
@@ -82,7 +83,8 @@ class LinkLoaderTest : public testing::TestWithParam<Machines> {
     links.destinations.resize(sources.size());
     setup_.graph->global_ids(sources, links.sources.data());
     setup_.graph->global_ids(destinations, links.destinations.data());
-    return {.links = links,
+    change(links);
+    return {.links = std::make_shared<LinkOptions>(links),
             .batch_size = kPerRank,
             .shuffle = true,
             .seed = 9,
@@ -107,7 +109,7 @@ class LinkLoaderTest : public testing::TestWithParam<Machines> {
 
 TEST_P(LinkLoaderTest, LeavesOutTheLinksOfTheWholeStep) {
   for (const auto& fanouts : {std::vector<int>{-1}, {3, 2}}) {
-    NodeLoader loader(setup_.graph, options(fanouts));
+    NodeLoader loader(setup_.graph, options(fanouts, [](LinkOptions&) {}));
     loader.begin(1);
     std::multiset<std::int64_t> met;
     while (const auto batch = loader.next({})) {
@@ -145,9 +147,9 @@ TEST_P(LinkLoaderTest, LeavesOutTheLinksOfTheWholeStep) {
 TEST_P(LinkLoaderTest, DrawsNegativesByStepAndLinkAlone) {
   using Mode = NegativeOptions::Mode;
   for (const Mode mode : {Mode::binary, Mode::triplet}) {
-    NodeLoaderOptions given = options({2});
-    given.links->negatives = {.mode = mode, .amount = 2};
-    NodeLoader loader(setup_.graph, given);
+    NodeLoader loader(setup_.graph, options({2}, [&](LinkOptions& links) {
+                        links.negatives = {.mode = mode, .amount = 2};
+                      }));
     loader.begin(3);
     while (const auto batch = loader.next({})) {
       std::vector<NodeId> drawn;
@@ -175,9 +177,9 @@ TEST_P(LinkLoaderTest, DrawsNegativesByStepAndLinkAlone) {
 }
 
 TEST_P(LinkLoaderTest, DrawsPartsOfANegative) {
-  NodeLoaderOptions given = options({2});
-  given.links->negatives = {.mode = NegativeOptions::Mode::binary, .amount = 0.3};
-  NodeLoader loader(setup_.graph, given);
+  NodeLoader loader(setup_.graph, options({2}, [](LinkOptions& links) {
+                      links.negatives = {.mode = NegativeOptions::Mode::binary, .amount = 0.3};
+                    }));
   loader.begin(0);
   while (const auto batch = loader.next({})) {
     std::int64_t negatives = batch->num_link_sources - batch->num_links;
@@ -204,16 +206,20 @@ TEST_P(LinkLoaderTest, FindsTheEndsOfEdges) {
 }
 
 TEST_P(LinkLoaderTest, RefusesWhatCannotBeLoaded) {
-  const auto refuses = [&](auto change, const char* message) {
-    NodeLoaderOptions given = options({2});
-    change(given);
+  const auto refuses = [&](const NodeLoaderOptions& given, const char* message) {
     test::expect_error<InputError>([&] { NodeLoader(setup_.graph, given); }, {message});
   };
-  refuses([](auto& o) { o.links->sources.pop_back(); }, "329 sources and 330 destinations");
-  refuses([](auto& o) { o.links->edges->ids.pop_back(); }, "329 edges of 330 links");
-  refuses([](auto& o) { o.deals = false; }, "links of their own");
-  refuses([](auto& o) { o.links->negatives = {.mode = NegativeOptions::Mode::triplet, .amount = 0.5}; },
+  refuses(options({2}, [](LinkOptions& links) { links.sources.pop_back(); }),
+          "329 sources and 330 destinations");
+  refuses(options({2}, [](LinkOptions& links) { links.edges->ids.pop_back(); }), "329 edges of 330 links");
+  refuses(options({2},
+                  [](LinkOptions& links) {
+                    links.negatives = {.mode = NegativeOptions::Mode::triplet, .amount = 0.5};
+                  }),
           "whole number");
+  NodeLoaderOptions own = options({2}, [](LinkOptions&) {});
+  own.deals = false;
+  refuses(own, "links of their own");
 }
 
 INSTANTIATE_TEST_SUITE_P(OneMachine, LinkLoaderTest, testing::Values(Machines{}));

@@ -89,8 +89,11 @@ NodeId CandidateDraw::operator()(std::uint64_t word) const {
            static_cast<Count>((static_cast<Wide>(word) * static_cast<std::uint64_t>(candidates_.count)) >>
                               64);
   }
-  const auto found = std::ranges::upper_bound(sums_, unit_double(word) * sums_.back());
-  return candidates_.first + std::min<Count>(found - sums_.begin(), candidates_.count - 1);
+  // A product that is rounded up to the sum of all belongs to the last candidate with a weight.
+  const double point = unit_double(word) * sums_.back();
+  const auto found = point < sums_.back() ? std::ranges::upper_bound(sums_, point)
+                                          : std::ranges::lower_bound(sums_, sums_.back());
+  return candidates_.first + (found - sums_.begin());
 }
 
 LinkSeeds::LinkSeeds(Graph& graph, const comm::Communicator& ranks,

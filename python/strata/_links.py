@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from strata import _core
 from strata._arrays import host_array, ids_array, list_of_ids, to_numpy
+from strata._process import process, together
 from strata._types import EdgeType
 from strata.errors import InputError
 from strata.graph import Graph
@@ -98,7 +99,16 @@ def _ids_or_pairs(given: Any, relation: Relation, may_lack_edges: bool) -> tuple
 
 
 def all_of(graph: Graph, links: Links) -> Links:
-    """The same, of all edges of the relation if none are named. Collective."""
+    """The same, of all edges of the relation if none are named. Collective: ranks name links in the same way, or all raise."""
+    kind = "pairs" if links.pairs is not None else "all edges" if links.ids is None else "ids of edges"
+    kind += "" if links.relation is None else f" of {links.relation}"
+    first_rank_has = process().broadcast(kind, 0) or kind
+
+    def compare() -> None:
+        if kind != first_rank_has:
+            raise InputError(f"rank 0 gives {first_rank_has}, rank {process().rank} {kind}", "Give all ranks the same links.")
+
+    together(compare)
     if links.ids is not None or links.pairs is not None:
         return links
     first = relation_of(graph, links.relation).first_edge

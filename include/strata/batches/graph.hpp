@@ -153,7 +153,7 @@ class Graph {
   /// For choosers, on any thread. Throws std::out_of_range for an id that is no node's.
   InEdges in_edges(std::span<const NodeId> nodes) const;
   /// The ends of edges as global ids; of an edge that is listed in both directions, from the lower original id
-  /// to the higher. Collective; throws std::out_of_range for an id that no edge has, InputError
+  /// to the higher. Collective, with the same ids on all ranks; throws std::out_of_range for an id that no edge has, InputError
   /// for a graph that was loaded without ids of edges.
   struct EdgeEnds {
     std::vector<NodeId> sources, destinations;

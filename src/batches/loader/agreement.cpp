@@ -88,6 +88,11 @@ void check_agreement(const comm::Communicator& world, const std::string& source,
           "Give all ranks the same source and the same options.");
 }
 
+void check_edges(const comm::Communicator& world, std::span<const EdgeId> edges) {
+  compare(world, fmt::format("{} ids (hash {})", edges.size(), hash_of(edges)), "names edges",
+          "Give all ranks the same links; a loader deals them to the ranks.");
+}
+
 void check_epoch(const comm::Communicator& world, std::uint32_t epoch) {
   compare(world, fmt::format("number {}", epoch), "begins an epoch",
           "Let all ranks call set_epoch() with the same number, and go over a loader equally often.");

@@ -6,6 +6,7 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "loader/agreement.hpp"
 #include "loader/expand.hpp"
 #include "strata/batches/graph.hpp"
 #include "strata/util/error.hpp"
@@ -131,6 +132,7 @@ std::vector<EdgeId> Graph::edges_between(EdgeId first, EdgeId end) {
 
 Graph::EdgeEnds Graph::ends_of(std::span<const EdgeId> edges) {
   check_edge_ids();
+  check_edges(runtime_->communicator(), edges);
   const store::GraphView& view = stored().host_view();
   const EdgePlaces places(edges);
   const std::vector<NodeId> none(edges.size(), -1);

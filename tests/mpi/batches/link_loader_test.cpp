@@ -203,6 +203,9 @@ TEST_P(LinkLoaderTest, FindsTheEndsOfEdges) {
     EXPECT_EQ(destinations[i], edges_[i].destination);
   }
   EXPECT_THROW(setup_.graph->ends_of(std::vector<EdgeId>{edges_.back().id + 1}), std::out_of_range);
+  if (test::world().size() == 1) return;
+  ids.resize(ids.size() - at(Count{test::world().rank()}));
+  test::expect_error<InputError>([&] { setup_.graph->ends_of(ids); }, {"rank 0 names edges with"});
 }
 
 TEST_P(LinkLoaderTest, RefusesWhatCannotBeLoaded) {

@@ -28,9 +28,10 @@ class ListChooser final : public PickChooser<Id> {
     if (plan.positions.size() < num_pieces) plan.positions.resize(num_pieces);
     pool_.parallel_for(size, kNodesPerPiece, [&](Count begin, Count end) {
       NeighborRange* const ranges = plan.ranges.data();
+      ExcludedCount excluded(query);
       for (Count i = begin; i < end; ++i) {
         if (i + kNodesAhead < end) fetch_node(query.nodes[at(i + kNodesAhead)]);
-        ranges[i] = range_of(view_, query.nodes[at(i)], query);
+        ranges[i] = range_of(view_, query.nodes[at(i)], excluded);
         if (ranges[i].degree > 0) set_key(view_, query.nodes[at(i)], ranges[i]);
       }
       if (query.fanout < 0) {

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "choosers/excluded.hpp"
@@ -33,12 +34,34 @@ inline ExcludedOfList excluded_of(const PickQuery& query, const NeighborRange& r
           .begin = range.begin};
 }
 
+/// Counts the entries of one list after the other that a query excludes. It remembers where it was, because
+/// most nodes of a frontier ascend, and few have such entries.
+class ExcludedCount {
+ public:
+  explicit ExcludedCount(const PickQuery& query) : entries_(query.excluded) {}
+
+  std::int32_t operator()(const NeighborRange& range) {
+    if (entries_.empty()) return 0;
+    const Count size = std::ssize(entries_), end = range.begin + range.degree;
+    const Count* const entries = entries_.data();
+    const bool is_here =
+        (next_ == 0 || entries[next_ - 1] < range.begin) && (next_ == size || entries[next_] >= range.begin);
+    if (!is_here) next_ = first_entry(entries, size, range.begin);
+    if (next_ == size || entries[next_] >= end) return 0;
+    return static_cast<std::int32_t>(first_entry(entries + next_, size - next_, end));
+  }
+
+ private:
+  std::span<const Count> entries_;
+  Count next_ = 0;  // the first entry that is not before the last list
+};
+
 /// The range of a list of the view, without what keys it; empty for a node of another machine.
-inline NeighborRange range_of(const store::GraphView& view, NodeId list, const PickQuery& query) {
+inline NeighborRange range_of(const store::GraphView& view, NodeId list, ExcludedCount& excluded) {
   if (!view.owns(list) || !view.keys.takes(list)) return {};
   const Count* entry = view.indptr + (list - view.first_node);
   NeighborRange range{.begin = entry[0], .degree = entry[1] - entry[0]};
-  if (!query.excluded.empty()) range.num_excluded = excluded_of(query, range).count;
+  range.num_excluded = excluded(range);
   return range;
 }
 

@@ -129,9 +129,10 @@ class UniformChooser final : public PickChooser<Id> {
     const auto size = query.nodes.size();
     if (plan.ranges.size() < size) plan.ranges.resize(size);
     pool_.parallel_for(static_cast<Count>(size), kNodesPerPiece, [&](Count begin, Count end) {
+      ExcludedCount excluded(query);
       for (Count i = begin; i < end; ++i) {
         if (i + kPrefetchAhead < end) prefetch_node(query.nodes[at(i + kPrefetchAhead)]);
-        const NeighborRange range = keyed_range(query.nodes[at(i)], query);
+        const NeighborRange range = keyed_range(query.nodes[at(i)], query.fanout, excluded);
         plan.ranges[at(i)] = range;
         counts[i] = query.fanout < 0 ? range.choices() : std::min<Count>(range.choices(), query.fanout);
       }
@@ -160,9 +161,9 @@ class UniformChooser final : public PickChooser<Id> {
     view_.original_ids.visit([&](const auto* ids) { prefetch(ids + node); });
   }
 
-  NeighborRange keyed_range(NodeId list, const PickQuery& query) const {
-    NeighborRange range = range_of(view_, list, query);
-    if (query.fanout >= 0 && range.choices() > query.fanout) set_key(view_, list, range);
+  NeighborRange keyed_range(NodeId list, int fanout, ExcludedCount& excluded) const {
+    NeighborRange range = range_of(view_, list, excluded);
+    if (fanout >= 0 && range.choices() > fanout) set_key(view_, list, range);
     return range;
   }
 

@@ -30,7 +30,7 @@ class LaborLists {
       return;
     }
     const std::uint64_t limit = LaborRule::limit(static_cast<std::uint32_t>(query_.fanout), choices);
-    const ExcludedOfList excluded = range.num_excluded > 0 ? excluded_of(query_, range) : ExcludedOfList{};
+    const ExcludedOfList excluded = excluded_of(query_, range);
     view_.indices.visit([&](const auto* indices) {
       view_.original_ids.visit([&](const auto* original_ids) {
         const auto* const list = indices + range.begin;

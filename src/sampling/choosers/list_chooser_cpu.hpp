@@ -82,8 +82,10 @@ class ListChooser final : public PickChooser<Id> {
     for (Count i = piece.begin; i < piece.end; ++i) {
       const NeighborRange& range = plan.ranges[at(i)];
       if (range.degree == 0) continue;
+      const ExcludedOfList excluded = excluded_of(query, range);
       for (Count pick = offsets[i]; pick < offsets[i + 1]; ++pick)
-        copy(pick, entry_of(query, range, position == nullptr ? pick - offsets[i] : Count{*position++}));
+        copy(pick,
+             range.begin + excluded.place_of(position == nullptr ? pick - offsets[i] : Count{*position++}));
     }
   }
 

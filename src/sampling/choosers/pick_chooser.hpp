@@ -25,13 +25,9 @@ struct NeighborRange {
 
 /// The entries of a list that the query excludes.
 inline ExcludedOfList excluded_of(const PickQuery& query, const NeighborRange& range) {
-  const auto size = std::ssize(query.excluded);
-  const Count first = first_entry(query.excluded.data(), size, range.begin), end = range.begin + range.degree;
-  const Count* const entries = query.excluded.data() + first;
-  if (first == size || *entries >= end) return {};
-  return {.entries = entries,
-          .count = static_cast<std::int32_t>(first_entry(entries, size - first, end)),
-          .begin = range.begin};
+  if (range.num_excluded == 0) return {};
+  const Count first = first_entry(query.excluded.data(), std::ssize(query.excluded), range.begin);
+  return {.entries = query.excluded.data() + first, .count = range.num_excluded, .begin = range.begin};
 }
 
 /// Counts the entries of one list after the other that a query excludes. It remembers where it was, because
@@ -63,11 +59,6 @@ inline NeighborRange range_of(const store::GraphView& view, NodeId list, Exclude
   NeighborRange range{.begin = entry[0], .degree = entry[1] - entry[0]};
   range.num_excluded = excluded(range);
   return range;
-}
-
-/// The entry that choice number `choice` of a list is.
-inline Count entry_of(const PickQuery& query, const NeighborRange& range, Count choice) {
-  return range.begin + (range.num_excluded == 0 ? choice : excluded_of(query, range).place_of(choice));
 }
 
 /// Sets what keys the choice from a list that is not empty.

@@ -87,17 +87,19 @@ class PieceChooser {
   }
 
   void read(const NeighborRange& range, Count pick, const std::uint32_t* positions) const {
+    const ExcludedOfList excluded = excluded_of(query_, range);
+    const auto entry_of = [&](Count choice) { return range.begin + excluded.place_of(choice); };
     switch (choice_of(range)) {
       case Choice::all:
-        for (Count j = 0; j < picks_of(range); ++j) take(pick + j, entry_of(query_, range, j));
+        for (Count j = 0; j < picks_of(range); ++j) take(pick + j, entry_of(j));
         return;
       case Choice::subset:
-        for (int j = 0; j < query_.fanout; ++j) take(pick + j, entry_of(query_, range, positions[j]));
+        for (int j = 0; j < query_.fanout; ++j) take(pick + j, entry_of(positions[j]));
         return;
       case Choice::one_by_one: {
         const Shuffle shuffle(static_cast<std::uint64_t>(range.choices()), key_of(range));
         for (int j = 0; j < query_.fanout; ++j) {
-          take(pick + j, entry_of(query_, range, static_cast<Count>(shuffle(static_cast<std::uint64_t>(j)))));
+          take(pick + j, entry_of(static_cast<Count>(shuffle(static_cast<std::uint64_t>(j)))));
         }
         return;
       }

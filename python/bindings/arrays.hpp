@@ -6,6 +6,8 @@
 #include <initializer_list>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "strata/cuda/stream.hpp"
 #include "strata/graph/npy.hpp"
@@ -34,6 +36,19 @@ nb::object optional_array(const T* data, std::initializer_list<Count> shape, Dev
                           nb::handle owner) {
   if (data == nullptr) return nb::none();
   return array_of(data, shape, device, owner).cast(nb::rv_policy::reference);
+}
+
+/// An array that owns these values.
+template <typename T>
+nb::object array_with(std::vector<T> values, std::initializer_list<Count> shape) {
+  auto* const held = new std::vector<T>(std::move(values));
+  const nb::capsule owner(held, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
+  return array_of(held->data(), shape, {}, owner).cast(nb::rv_policy::reference);
+}
+template <typename T>
+nb::object array_with(std::vector<T> values) {
+  const Count size = std::ssize(values);
+  return array_with(std::move(values), {size});
 }
 
 using AnyArray = nb::ndarray<nb::ro, nb::c_contig>;

@@ -10,6 +10,7 @@ namespace nb = nanobind;
 void bind_errors(nb::module_& module);
 void bind_runtime(nb::module_& module);
 void bind_graph(nb::module_& module);
+void bind_links(nb::module_& module);
 void bind_loader(nb::module_& module);
 void bind_nn(nb::module_& module);
 void bind_padding(nb::module_& module);

@@ -87,19 +87,6 @@ void gather_features(const std::shared_ptr<Graph>& graph, const IdArray& ids, co
   interruptible_if(is_long, device, [graph, ids, rows, stream] { gather(*graph, ids, rows, stream); });
 }
 
-/// An array that owns these values.
-template <typename T>
-nb::object array_with(std::vector<T> values, std::initializer_list<Count> shape) {
-  auto* const held = new std::vector<T>(std::move(values));
-  const nb::capsule owner(held, [](void* p) noexcept { delete static_cast<std::vector<T>*>(p); });
-  return array_of(held->data(), shape, {}, owner).cast(nb::rv_policy::reference);
-}
-template <typename T>
-nb::object array_with(std::vector<T> values) {
-  const Count size = std::ssize(values);
-  return array_with(std::move(values), {size});
-}
-
 /// An array [size] that `write` fills without the GIL.
 template <typename T, typename Write>
 std::vector<T> filled(std::size_t size, Write write) {

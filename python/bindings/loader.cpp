@@ -55,8 +55,10 @@ NodeLoaderOptions loader_options(std::vector<int> fanouts, std::vector<std::vect
                                  const std::optional<HostIdArray>& nodes, Count batch_size, bool shuffle,
                                  bool drop_last, std::uint64_t seed, const std::string& sampler, bool replace,
                                  bool layer_dependent, bool merged, bool features, bool labels,
-                                 bool own_nodes, bool deals, bool transposes, const nb::object& chooser) {
+                                 bool own_nodes, bool deals, bool transposes, const nb::object& chooser,
+                                 std::shared_ptr<batches::LinkOptions> links) {
   NodeLoaderOptions options{
+      .links = std::move(links),
       .own_nodes = own_nodes,
       .deals = deals,
       .batch_size = batch_size,
@@ -170,7 +172,10 @@ void bind_batch(nb::module_& module) {
       .def_prop_ro("num_nodes", &NodeBatch::num_nodes)
       .def_prop_ro("nodes", array_property(&NodeBatch::nodes, &NodeBatch::num_nodes))
       .def_prop_ro("original_ids", array_property(&NodeBatch::original_ids, &NodeBatch::num_nodes))
-      .def_prop_ro("input_ids", array_property(&NodeBatch::input_ids, &NodeBatch::num_seeds))
+      .def_prop_ro("input_ids", array_property(&NodeBatch::input_ids, &NodeBatch::num_input_ids))
+      .def_prop_ro("link_sources", array_property(&NodeBatch::link_sources, &NodeBatch::num_link_sources))
+      .def_prop_ro("link_destinations",
+                   array_property(&NodeBatch::link_destinations, &NodeBatch::num_link_destinations))
       .def_prop_ro("features",
                    array_property(&NodeBatch::features, &NodeBatch::num_nodes, &NodeBatch::feature_cols))
       .def_prop_ro("labels", array_property(&NodeBatch::labels, &NodeBatch::num_seeds))
@@ -194,11 +199,12 @@ void bind_loader(nb::module_& module) {
                   "relation_fanouts"_a = std::vector<std::vector<int>>(), "split"_a, "nodes"_a,
                   "batch_size"_a, "shuffle"_a, "drop_last"_a, "seed"_a, "sampler"_a, "replace"_a,
                   "layer_dependent"_a, "merged"_a, "features"_a, "labels"_a, "own_nodes"_a = false,
-                  "deals"_a = true, "transposes"_a = false, "chooser"_a = nb::none());
+                  "deals"_a = true, "transposes"_a = false, "chooser"_a = nb::none(), "links"_a = nb::none());
   nb::class_<OpenLoader>(module, "NodeLoader", "Batches of a graph; see batches/node_loader.hpp.")
       .def_static("make", &make_loader, "graph"_a, "options"_a)
       .def_prop_ro("steps_per_epoch", [](const OpenLoader& l) { return l.owned->steps_per_epoch(); })
       .def_prop_ro("num_seeds", [](const OpenLoader& l) { return l.owned->num_seeds(); })
+      .def_prop_ro("failed_draws", [](const OpenLoader& l) { return l.owned->failed_draws(); })
       .def_prop_ro("batches_made", [](const OpenLoader& l) { return l.owned->memory().batches_made; })
       .def_prop_ro("batches_held", [](const OpenLoader& l) { return l.owned->memory().batches_held; })
       .def(

@@ -21,6 +21,7 @@ NB_MODULE(_core, module) {
   strata::python::bind_runtime(module);
   strata::python::bind_graph(module);
   strata::python::bind_sm_split(module);
+  strata::python::bind_links(module);
   strata::python::bind_loader(module);
   strata::python::bind_nn(module);
   strata::python::bind_padding(module);

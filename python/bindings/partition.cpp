@@ -31,8 +31,8 @@ std::vector<NamedArgument> named(const Options& options) {
   return arguments;
 }
 
-std::unique_ptr<CommandJob> start(const std::string& command, const std::vector<std::string>& places,
-                                  const Options& options, const std::string& caller) {
+std::unique_ptr<CommandJob> start_command(const std::string& command, const std::vector<std::string>& places,
+                                          const Options& options, const std::string& caller) {
   return std::make_unique<CommandJob>(Command(command, places, named(options), caller));
 }
 
@@ -47,7 +47,7 @@ std::unique_ptr<CommandJob> build_of(const TypedArrays& arrays, const Options& o
 
 void bind_partition(nb::module_& module) {
   nb::class_<CommandJob>(module, "CommandJob", "A command of strata-partition on a thread of its own.")
-      .def_static("start", &start, "command"_a, "places"_a, "options"_a, "caller"_a)
+      .def_static("start", &start_command, "command"_a, "places"_a, "options"_a, "caller"_a)
       .def_static("build_of", &build_of, "arrays"_a, "options"_a, "caller"_a,
                   "The command build, of a graph in memory, which its option input only names.")
       .def(

@@ -31,6 +31,7 @@ from strata.errors import CommError, CudaError, InputError, IoError, OutOfMemory
 from strata.fitting import fit, inference
 from strata.graph import Graph, from_tensors, load
 from strata.batches import Block, BlockBatch
+from strata.links import LinkLoader, LinkNeighborLoader, NegativeSampling
 from strata.loaders import NeighborLoader, NodeLoader
 from strata.objects import from_dgl, from_networkx, from_pyg, save
 from strata.partitioning import convert, info, partition, repartition, verify
@@ -58,6 +59,9 @@ __all__ = [
     "GraphedStep",
     "InputError",
     "IoError",
+    "LinkLoader",
+    "LinkNeighborLoader",
+    "NegativeSampling",
     "NeighborChooser",
     "NeighborLoader",
     "NodeLoader",
@@ -100,8 +104,7 @@ __all__ = [
     "with_cuda",
 ]
 
-_LINKS = "give NeighborLoader the ends of a batch of pairs, pairs.unique(), as input_nodes, and score the pairs yourself"
-_SPLITS = "it is PyG's: from_pyg() takes the train, validation and test data that it makes"
+_SPLITS = "it is PyG's: from_pyg() takes the train, validation and test data that it makes, and LinkNeighborLoader their edge_label_index"
 _TYPES = "it is PyG's: strata.from_pyg(data) makes a graph of a HeteroData, which strata.NeighborLoader takes"
 _OTHER_SAMPLERS = "derive a sampler from strata.NeighborChooser, or take PyG's loader with strata.pyg.stores_of(graph)"
 
@@ -111,10 +114,10 @@ if not TYPE_CHECKING:
         {
             "DataLoader": "NeighborLoader and NodeLoader make batches in threads of C++; strata.dgl has DGL's DataLoader",
             "RandomLinkSplit": _SPLITS,
+            "EdgeDataLoader": "strata.LinkLoader makes batches of blocks for pairs of nodes",
             "Data": "it is PyG's: strata.from_pyg(data) makes a graph of it",
             "NeighborSampler": "NodeLoader gives batch.adjs as PyG's older NeighborSampler does; strata.dgl has DGL's",
         }
-        | dict.fromkeys(("LinkNeighborLoader", "LinkLoader", "EdgeDataLoader"), _LINKS)
         | dict.fromkeys(("HeteroData", "HGTLoader"), _TYPES)
         | dict.fromkeys(
             ("ShaDowKHopSampler", "ClusterData", "ClusterLoader", "GraphSAINTSampler", "ImbalancedSampler", "RandomNodeLoader"),

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 EdgeType = tuple[str, str, str]
 # What batches have of their own for each type of nodes or edges.
-RESERVED = frozenset({"n_id", "e_id", "input_id", "batch_size", "edge_index", "num_sampled_nodes", "num_sampled_edges", "num_nodes"})
+RESERVED = frozenset(
+    {"n_id", "e_id", "input_id", "batch_size", "edge_index", "num_sampled_nodes", "num_sampled_edges", "num_nodes"}
+)
 
 
 class OneType(NamedTuple):
@@ -54,7 +56,9 @@ class Types:
         self._rows: dict[tuple[Any, str], Any] = {}
         self.x = _joined_x(list(self.nodes.values())) if feature_cols is None else None
         if self.x is not None:
-            self.nodes = {kind: OneType(one.size, {n: v for n, v in one.attributes.items() if n != "x"}) for kind, one in nodes.items()}
+            self.nodes = {
+                kind: OneType(one.size, {n: v for n, v in one.attributes.items() if n != "x"}) for kind, one in nodes.items()
+            }
         joined = [0 if self.x is None else self.x.shape[1]] * len(nodes)
         self.feature_cols = joined if feature_cols is None else list(feature_cols)  # that the graph itself holds, by type
         self.labels_come_with_seeds = False  # those of other nodes are on other machines
@@ -102,13 +106,20 @@ class Types:
             )
         of_relations = [given[edge] if edge in given else _fanouts(default) for edge in self.edge_types]
         if len({len(of_hops) for of_hops in of_relations}) != 1:
-            raise InputError("num_neighbors: the number of hops must be the same across all relations", "Give 0 where a relation has no edges.")
+            raise InputError(
+                "num_neighbors: the number of hops must be the same across all relations",
+                "Give 0 where a relation has no edges.",
+            )
         return [list(of_hop) for of_hop in zip(*of_relations)]
+
+    def most_fanouts(self, num_neighbors: Any) -> tuple[list[list[int]], list[int]]:
+        """Fanouts by hop and relation, and the most of each hop."""
+        of_relations = self.fanouts(num_neighbors)
+        return of_relations, [-1 if min(of_hop) < 0 else max(of_hop) for of_hop in of_relations]
 
     def choices(self, num_neighbors: Any, input_nodes: Any) -> tuple[list[list[int]], list[int], Seeds]:
         """Fanouts by hop and relation, the most of each hop, and the seeds."""
-        of_relations = self.fanouts(num_neighbors)
-        return of_relations, [-1 if min(of_hop) < 0 else max(of_hop) for of_hop in of_relations], self.seeds(input_nodes)
+        return *self.most_fanouts(num_neighbors), self.seeds(input_nodes)
 
     def labels(self, nodes: torch.Tensor, seeds: Seeds | None) -> torch.Tensor | None:
         """y of seeds of a single type, by the graph's numbers; None without it."""
@@ -135,7 +146,9 @@ class Types:
             if kind in types:
                 raise InputError(f"input_nodes names {kind!r} twice", "Give all nodes of a type together.")
             if all(edge[2] != kind for edge in self.edge_types):
-                warnings.warn(f"no relation goes to {kind!r}: its nodes are seeds without edges", stacklevel=_arguments.caller())
+                warnings.warn(
+                    f"no relation goes to {kind!r}: its nodes are seeds without edges", stacklevel=_arguments.caller()
+                )
             types.append(kind)
             ids.append(self._ids(kind, nodes))
             are_masked.append(nodes is not None and host_array(nodes, "input_nodes").dtype == bool)
@@ -151,7 +164,9 @@ class Types:
         array = host_array(nodes, "input_nodes")
         if array.dtype == bool:
             if array.shape != (count,):
-                raise InputError(f"a mask of shape {array.shape} for {count} nodes of {kind!r}", "Give one truth value per node.")
+                raise InputError(
+                    f"a mask of shape {array.shape} for {count} nodes of {kind!r}", "Give one truth value per node."
+                )
             return array.nonzero()[0]
         found = list_of_ids(array, "input_nodes")
         if len(found) and not 0 <= found.min() <= found.max() < count:
@@ -175,6 +190,17 @@ class Types:
 
     def batch(self, made: _core.NodeBatch, seeds: Seeds) -> HeteroData:
         """A batch as PyG's loaders give it: for each type its own numbers, those of seeds first, then in the order of hops."""
+        y = _labels_in_place(made) if self.labels_come_with_seeds else None
+        data, nodes, _ = self.numbered(made)
+        if y is not None:
+            for kind, (part, _) in zip(self.node_types, nodes.parts()):
+                if kind in seeds.types:
+                    data[kind].y = y[nodes.order[part]]
+        self._say_seeds(data, to_torch(made.input_ids), seeds)
+        return data
+
+    def numbered(self, made: _core.NodeBatch) -> tuple[HeteroData, _Split, torch.Tensor]:
+        """The same without what seeds have; and the number of each of the batch's nodes within its type."""
         from torch_geometric.data import HeteroData
 
         data = HeteroData()
@@ -183,14 +209,11 @@ class Types:
         local = nodes.places(self.node_offsets)
         x = None if made.features is None else to_torch(made.features)[nodes.order]
         edge_index = local[to_torch(made.edge_index)[:, edges.order]]
-        y = _labels_in_place(made) if self.labels_come_with_seeds else None
         for kind, cols, (part, of_hops) in zip(self.node_types, self.feature_cols, nodes.parts()):
             store, ids = data[kind], nodes.ids[part]
             store.n_id, store.num_sampled_nodes, store.num_nodes = ids, of_hops, len(ids)
             if x is not None and cols:
                 store.x = x[part, :cols]
-            if y is not None and kind in seeds.types:
-                store.y = y[nodes.order[part]]
             for name in self.nodes[kind].attributes:
                 store[name] = self.rows(kind, name, ids)
         for relation, (part, of_hops) in zip(self.edge_types, edges.parts()):
@@ -198,8 +221,7 @@ class Types:
             store.edge_index, store.e_id, store.num_sampled_edges = edge_index[:, part], ids, of_hops
             for name in self.edges[relation].attributes:
                 store[name] = self.rows(relation, name, ids)
-        self._say_seeds(data, to_torch(made.input_ids), seeds)
-        return data
+        return data, nodes, local
 
     def mark(self, blocks: list[Block], nodes: torch.Tensor) -> None:
         """Says what the nodes and edges of a batch's blocks are; `nodes` are the original ids of the input nodes."""
@@ -246,9 +268,7 @@ class Seeds(NamedTuple):
     def split(self, positions: torch.Tensor) -> list[torch.Tensor]:
         """Positions among all of them as positions among those of each type."""
         firsts = [0, *itertools.accumulate(len(ids) for ids in self.ids)]
-        return [
-            positions[(positions >= first) & (positions < end)] - first for first, end in zip(firsts, firsts[1:])
-        ]
+        return [positions[(positions >= first) & (positions < end)] - first for first, end in zip(firsts, firsts[1:])]
 
 
 class _Split(NamedTuple):
@@ -333,7 +353,11 @@ def arrays_of(types: Types, edges: Mapping[EdgeType, Any], weights: Mapping[Edge
     if types.x is not None and process().rank == 0:
         arrays.x = host_array(types.x, "x")
     arrays.edges = [
-        (kind, ids_array(edge_index, f"edge_index of {kind}"), host_array(weights[kind], "edge_weight") if kind in weights else None)
+        (
+            kind,
+            ids_array(edge_index, f"edge_index of {kind}"),
+            host_array(weights[kind], "edge_weight") if kind in weights else None,
+        )
         for kind, edge_index in edges.items()
     ]
     return arrays

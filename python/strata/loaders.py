@@ -72,13 +72,14 @@ class _Loader:
         deal: bool = True,
         transposes: bool = False,
         original: bool | None = None,
+        links: _core.LinkOptions | None = None,
     ) -> None:
         def options() -> _core.LoaderOptions:
             of_hops = _arguments.fanouts(fanouts, "num_neighbors" if merged else "fanouts", bool(relation_fanouts))
             chooser = sampler if isinstance(sampler, NeighborChooser) else None
             if not isinstance(sampler, str) and chooser is None:
                 raise TypeError(
-                    f"sampler is {sampler!r}; give a name (\"uniform\") or an object of a class derived from NeighborChooser"
+                    f'sampler is {sampler!r}; give a name ("uniform") or an object of a class derived from NeighborChooser'
                 )
             if self._weight_attr is not None:
                 check_weights(graph, self._weight_attr)
@@ -88,7 +89,7 @@ class _Loader:
                 fanouts=of_hops,
                 relation_fanouts=relation_fanouts,
                 split=input_nodes if isinstance(input_nodes, str) else None,
-                nodes=None if isinstance(input_nodes, str) else ids_of(graph, input_nodes, original),
+                nodes=None if links is not None or isinstance(input_nodes, str) else ids_of(graph, input_nodes, original),
                 batch_size=_arguments.integer(batch_size, "batch_size", 1),
                 shuffle=_arguments.flag(shuffle, "shuffle"),
                 drop_last=_arguments.flag(drop_last, "drop_last"),
@@ -98,18 +99,21 @@ class _Loader:
                 layer_dependent=_arguments.flag(layer_dependent, "layer_dependent"),
                 merged=merged,
                 features=_arguments.flag(features, "features"),
-                labels=True,
+                labels=links is None,
                 own_nodes=_arguments.flag(own_nodes, "own_nodes"),
                 deals=_arguments.flag(deal, "deal"),
                 transposes=_arguments.flag(transposes, "transposes"),
                 chooser=chooser,
+                links=links,
             )
 
         relation_fanouts: list[list[int]] = []
-        if graph._types is not None:
+        if graph._types is not None and links is not None:
+            relation_fanouts, fanouts = graph._types.most_fanouts(fanouts)
+        elif graph._types is not None:
             relation_fanouts, fanouts, self._seeds = graph._types.choices(fanouts, None if input_nodes is ... else input_nodes)
             input_nodes, original = graph._types.core_ids(self._seeds), graph.is_renumbered
-        input_nodes = said(graph, input_nodes)
+        input_nodes = None if links is not None else said(graph, input_nodes)
         drawn = _drawn_seed(seed, own_nodes)
         self._graph = graph
         self._number = next(_numbers)

@@ -31,7 +31,7 @@ class Stopwatch {
 
 struct RingBuffer {
   LoadedBatch batch;
-  std::vector<Count> places;
+  SeedSchedule::Step seeds;
   StreamClock sampled, gathered, trained;
   cuda::Array<float> features, unpadded_features;  // those of padded batches never move
   cuda::Array<std::int32_t> host_targets, device_targets;
@@ -109,18 +109,22 @@ struct BatchLoader::State {
     const auto global_step = static_cast<std::uint32_t>(
         static_cast<Count>(epoch) * options.schedule->steps_per_epoch() + step_in_epoch);
     const TraceSpan span(options.made.trace, Trace::Lane::sample, global_step);
-    SeedSchedule::Step seeds = options.schedule->step(epoch, step_in_epoch);
+    buffer.seeds = options.schedule->step(epoch, step_in_epoch);
+    const SeedSchedule::Step& seeds = buffer.seeds;
     LoadedBatch& batch = buffer.batch;
     batch.buffer = index;
     batch.key = {.seed = options.made.seed, .epoch = epoch, .step = global_step};
     batch.step_in_epoch = step_in_epoch;
     batch.num_global_seeds = seeds.num_global;
-    buffer.places = std::move(seeds.places);
-    batch.seed_places = buffer.places;
+    batch.seed_places = seeds.places;
+    batch.of_links = options.made.epoch.links != nullptr;
+    batch.link_sources = seeds.links.sources;
+    batch.link_destinations = seeds.links.destinations;
     sample_stream.wait(buffer.trained.ended());
     buffer.sampled.begin(sample_stream);
-    batch.sample =
-        options.lanes.samplers[lane]->sample(seeds.seeds, batch.key, buffer_of_sampler(step), sample_stream);
+    sampling::MiniBatchSampler& sampler = *options.lanes.samplers[lane];
+    sampler.exclude({.lists = seeds.links.excluded, .halo = seeds.links.excluded_of_halo});
+    batch.sample = sampler.sample(seeds.seeds, batch.key, buffer_of_sampler(step), sample_stream);
     buffer.sampled.end(sample_stream);
     batch.num_inputs = batch.sample.num_inputs();
     batch.padded = sampling::pad(batch.sample, options.padding);

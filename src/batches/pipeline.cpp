@@ -40,7 +40,8 @@ SeedSchedule schedule_of(const PipelineParts& parts, const PipelineOptions& opti
        .machine_ranks = parts.ranks.machine->size(),
        .global_batch = options.global_batch,
        .seed = options.seed,
-       .nodes_of_rank = options.epoch.nodes_of_rank});
+       .nodes_of_rank = options.epoch.nodes_of_rank,
+       .links = options.epoch.links});
 }
 
 /// Throws InputError if an exchange must go from GPU to GPU and cannot.
@@ -365,6 +366,7 @@ struct Pipeline::State {
                          .seed = options.seed,
                          .log = index == 0 && parts.ranks.world->rank() == 0};
     choice.options.max_seeds = schedule.max_seeds();
+    choice.options.max_excluded = schedule.max_excluded();
     const bool directly = routes.requests == Transport::nccl &&
                           bounds_requests(options.sampler, parts.graph->manifest()) && samples_on_gpu(choice);
     // A host that looks at the ids of other machines' rows needs them in order.
@@ -477,7 +479,6 @@ const Routes& Pipeline::routes() const { return state_->routes; }
 comm::LaunchOrder* Pipeline::launch_order() { return state_->launch_order(); }
 bool Pipeline::launches_overlap() const { return state_->launches_overlap(); }
 int Pipeline::most_launch_blocks() const { return state_->most_launch_blocks(); }
-
 LoaderTimes Pipeline::take_times() { return state_->loader->take_times(); }
 Count Pipeline::take_input_rows() { return state_->loader->take_input_rows(); }
 Count Pipeline::take_unpadded() { return state_->loader->take_unpadded(); }
@@ -493,7 +494,6 @@ tensor::ByStratum<std::int64_t> Pipeline::take_gathered_bytes() {
 
 sampling::ExchangeReport Pipeline::neighbor_exchange() const { return state_->neighbor_exchange(); }
 RowExchangeReport Pipeline::row_exchange_report() const { return state_->row_exchange_report(); }
-
 void Pipeline::close() { state_->close(); }
 
 }  // namespace strata::batches

@@ -57,6 +57,16 @@ Count SeedSchedule::num_global_seeds(Count first, Count last) const {
 }
 
 Count SeedSchedule::max_seeds() const {
+  return options_.links == nullptr ? most_places() : options_.links->most_nodes(most_places());
+}
+
+Count SeedSchedule::max_excluded() const {
+  if (options_.links == nullptr) return 0;
+  return options_.links->most_excluded(std::min(options_.global_batch, num_seeds()));
+}
+
+/// The most of the nodes of an epoch that one rank can get in a step.
+Count SeedSchedule::most_places() const {
   if (has_own_nodes()) return std::min(own_batch(), static_cast<Count>(options_.nodes.size()));
   return (std::min(options_.global_batch, num_seeds()) + options_.machine_ranks - 1) / options_.machine_ranks;
 }
@@ -78,7 +88,7 @@ std::vector<SeedSchedule::Seed> SeedSchedule::own_seeds(Count first, Count last,
     const std::size_t place = order.place(i);
     const NodeId node = options_.nodes[place];
     if (node < begin || node >= end) continue;
-    own.push_back({.node = node, .place = place, .group = 0});
+    own.push_back({.node = node, .place = place, .number = i - first, .group = 0});
     if (!has_groups()) continue;
     own.back().group =
         options_.clusters.empty() ? static_cast<std::int32_t>(part_of(node)) : options_.clusters[place];
@@ -88,30 +98,53 @@ std::vector<SeedSchedule::Seed> SeedSchedule::own_seeds(Count first, Count last,
 }
 
 SeedSchedule::Step SeedSchedule::step(std::uint32_t epoch, Count step_in_epoch) const {
-  const Order order(options_, epoch);
-  Step step{.seeds = {}, .places = {}, .num_global = num_global_seeds(step_in_epoch, step_in_epoch + 1)};
-  const auto add = [&](Count position) {
-    const std::size_t place = order.place(position);
-    step.add(options_.nodes[place], place);
-  };
-  if (has_own_nodes()) {
-    const Share mine = slice(step_in_epoch, std::ssize(options_.nodes), own_batch());
-    for (Count i = mine.begin; i < mine.end; ++i) add(i);
-    return step;
+  Step step;
+  step.num_global = num_global_seeds(step_in_epoch, step_in_epoch + 1);
+  add_own(step, epoch, step_in_epoch);
+  if (options_.links != nullptr) make_pairs(step, epoch, step_in_epoch);
+  return step;
+}
+
+void SeedSchedule::make_pairs(Step& step, std::uint32_t epoch, Count step_in_epoch) const {
+  std::vector<Count> all;
+  if (options_.links->excludes()) {
+    const Order order(options_, epoch);
+    const auto [first, last] = slice(step_in_epoch, num_seeds_, options_.global_batch);
+    for (Count i = first; i < last; ++i) all.push_back(static_cast<Count>(order.place(i)));
   }
-  const auto [first, last] = slice(step_in_epoch, num_seeds_, options_.global_batch);
+  const auto number = static_cast<std::uint32_t>(static_cast<Count>(epoch) * steps_ + step_in_epoch);
+  step.links = options_.links->pairs_of({.links = step.places,
+                                         .numbers = step.numbers,
+                                         .all_links = all,
+                                         .key = {.seed = options_.seed, .epoch = epoch, .step = number}},
+                                        step.seeds);
+}
+
+/// Adds what falls to this rank.
+void SeedSchedule::add_own(Step& step, std::uint32_t epoch, Count step_in_epoch) const {
+  const Order order(options_, epoch);
+  const bool own_nodes = has_own_nodes();
+  const auto [first, last] = own_nodes ? slice(step_in_epoch, std::ssize(options_.nodes), own_batch())
+                                       : slice(step_in_epoch, num_seeds_, options_.global_batch);
+  const auto add = [&, begin = first](Count position) {
+    const std::size_t place = order.place(position);
+    step.add(options_.nodes[place], place, position - begin);
+  };
+  if (own_nodes) {
+    for (Count i = first; i < last; ++i) add(i);
+    return;
+  }
   if (owns_all_ && !has_groups()) {  // no need to look at the seeds of the machine's other ranks
     const Share share = share_of(step.num_global);
     for (Count i = first + share.begin; i < first + share.end; ++i) add(i);
-    return step;
+    return;
   }
   const std::vector<Seed> own = own_seeds(first, last, order);
   const Share share = share_of(std::ssize(own));
   for (Count i = share.begin; i < share.end; ++i) {
     const Seed& seed = own[at(i)];
-    step.add(seed.node, seed.place);
+    step.add(seed.node, seed.place, seed.number);
   }
-  return step;
 }
 
 }  // namespace strata::batches

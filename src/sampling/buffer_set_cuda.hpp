@@ -4,15 +4,17 @@
 #include "mini_batch_buffers.hpp"
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/stream.hpp"
+#include "strata/sampling/neighbor_chooser.hpp"
 #include "strata/util/random.hpp"
 
 namespace strata::sampling {
 
-/// The data of a batch, placed before its seeds. One copy brings both to the device, unless the seeds are
-/// already there.
+/// The data of a batch, placed before its seeds, which excluded entries follow. One copy brings all to the
+/// device, except seeds that are already there.
 struct BatchHeader {
   BatchKey key;
   SeedList seeds;
+  DeviceExcluded excluded, excluded_of_halo;
 };
 inline constexpr Count kHeaderIds = sizeof(BatchHeader) / sizeof(NodeId);
 static_assert(sizeof(BatchHeader) % sizeof(NodeId) == 0);
@@ -35,14 +37,16 @@ struct BufferSet {
   cuda::Event done;
   cuda::Graph graph;  // recording of one whole batch
   Count num_seeds = 0;
+  std::span<const Count> excluded_of_halo;  // in `staged`
 
-  static BufferSet make(std::size_t num_hops, Count max_seeds, Device device) {
+  /// For at most so many seeds and excluded entries together.
+  static BufferSet make(std::size_t num_hops, Count max_ids, Device device) {
     BufferSet set;
     set.buffers.hops.resize(num_hops);
     constexpr auto kDevice = cuda::Memory::device, kPinned = cuda::Memory::pinned;
     constexpr Count kSeedCounts = sizeof(SeedCheck) / sizeof(Count);
     const Count num_counts = 3 * static_cast<Count>(num_hops) + 2 + kSeedCounts,
-                num_ids = kHeaderIds + max_seeds;
+                num_ids = kHeaderIds + max_ids;
     set.counts = cuda::Array<Count>(kDevice, num_counts, "counts of a minibatch", device);
     set.host_counts = cuda::Array<Count>(kPinned, num_counts, "counts of a minibatch");
     set.staged = cuda::Array<NodeId>(kPinned, num_ids, "seeds");

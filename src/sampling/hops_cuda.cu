@@ -81,6 +81,7 @@ void DeviceHops<Id>::run(BufferSet& set, const RemoteSource<Id>& remote, const c
   fork(stream);
   describe(set.buffers, nullptr, counts.nodes, bound, true);
   new_bound_ = bound;
+  const bool excludes = options_.max_excluded > 0;
   for (int hop = 0; hop < num_hops(); ++hop) {
     if (remote_.staged) {
       const Count* const known = read_counts(set, stream).nodes;
@@ -90,7 +91,9 @@ void DeviceHops<Id>::run(BufferSet& set, const RemoteSource<Id>& remote, const c
     const DeviceQuery query{{set.buffers.nodes.data(), counts.nodes + hop, bound},
                             options_.fanouts[static_cast<std::size_t>(hop)],
                             &set.device_header()->key,
-                            static_cast<std::uint32_t>(hop)};
+                            static_cast<std::uint32_t>(hop),
+                            excludes ? &set.device_header()->excluded : nullptr,
+                            excludes ? &set.device_header()->excluded_of_halo : nullptr};
     bound = run_hop(query, set, stream);
   }
   if (options_.sorted_inputs) sort_inputs(set, bound, stream);

@@ -68,6 +68,9 @@ void check_method(const SamplerOptions& options, const store::GraphView& view) {
   const DeviceChooserMaker& maker = options.device_chooser;
   const bool on_gpu = has_narrow_ids(view) ? maker.narrow != nullptr : maker.wide != nullptr;
   if (options.chooser != nullptr || maker.narrow != nullptr || maker.wide != nullptr) {
+    if (options.max_excluded > 0)
+      throw InputError("a user-defined chooser cannot leave out the edges that are to be predicted",
+                       "Take a sampler of Strata's, or exclude no edges.");
     if (view.device.is_cuda() ? on_gpu : options.chooser != nullptr) return;
     throw InputError(fmt::format("the user-defined chooser does not support {} and {}-bit ids",
                                  view.device.str(), has_narrow_ids(view) ? 32 : 64),

@@ -54,11 +54,18 @@ class CpuSampler final : public MiniBatchSampler {
     Count num_nodes = start(seeds, buffers), first = 0;
     for (std::size_t hop = 0; hop < options_.fanouts.size(); ++hop) {
       const std::span frontier(buffers.nodes.data() + first, at(num_nodes - first));
-      const PickQuery query{frontier, options_.fanouts[hop], key, static_cast<std::uint32_t>(hop)};
+      const PickQuery query{frontier, options_.fanouts[hop], key, static_cast<std::uint32_t>(hop),
+                            excluded_.lists};
       if (options_.new_nodes_only) first = num_nodes;
       num_nodes = run_hop(query, num_nodes, buffers, buffers.hops[hop]);
     }
     if (options_.sorted_inputs) sort_inputs(buffers, num_nodes);
+    exclude({});
+  }
+
+  void exclude(const ExcludedEntries& entries) override {
+    excluded_ = entries;
+    exchange_.exclude(entries.halo);
   }
 
   MiniBatch finish(int buffer) override {
@@ -117,7 +124,7 @@ class CpuSampler final : public MiniBatchSampler {
 
   /// Chooses for the other ranks.
   PickAnswers<Id> serve(std::span<const NodeId> nodes, const PickQuery& query) {
-    const PickQuery asked{nodes, query.fanout, query.key, query.hop};
+    const PickQuery asked{nodes, query.fanout, query.key, query.hop, query.excluded};
     const std::size_t size = asked.nodes.size();
     served_.offsets.resize(size + 1);
     chooser_->measure(asked, served_.plan, served_.offsets.data());
@@ -211,6 +218,7 @@ class CpuSampler final : public MiniBatchSampler {
   NeighborExchange<Id> exchange_;
   std::vector<MiniBatchBuffers> buffers_;
   std::vector<Count> num_seeds_;  // by buffer set
+  ExcludedEntries excluded_;      // from the next batch
   PickPlan plan_;
   ServedPicks<Id> served_;
   cuda::Array<Id> neighbors_;

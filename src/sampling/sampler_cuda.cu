@@ -36,7 +36,8 @@ class CudaSampler final : public MiniBatchSampler {
         hops_.bounded_by_fanouts())
       direct_ = std::make_unique<DirectExchange<Id>>(exchange, options, view.device);
     for (int s = 0; s < num_buffers; ++s)
-      buffers_.push_back(BufferSet::make(options.fanouts.size(), options.max_seeds, view.device));
+      buffers_.push_back(
+          BufferSet::make(options.fanouts.size(), options.max_seeds + options.max_excluded, view.device));
   }
 
   void enqueue(std::span<const NodeId> seeds, const BatchKey& key, int index,
@@ -46,6 +47,7 @@ class CudaSampler final : public MiniBatchSampler {
     BufferSet& set = buffers_[static_cast<std::size_t>(index)];
     if (hops_.follow(stream)) forget_graphs();
     begin(seeds, key, set, stream);
+    staged_.exclude(set.excluded_of_halo);
     stream.wait(scratch_free_);
     if (!staged_.active()) {
       run(set, {}, stream);
@@ -88,6 +90,14 @@ class CudaSampler final : public MiniBatchSampler {
       block.transposed_indices = buffers.hops[hop].transposed_indices.data();
     }
     return batch;
+  }
+
+  void exclude(const ExcludedEntries& entries) override {
+    const auto size = std::ssize(entries.lists) + std::ssize(entries.halo);
+    if (size > options_.max_excluded)
+      throw Error(format_count(size) + " entries are to be excluded by a sampler made for at most " +
+                  format_count(options_.max_excluded));
+    excluded_ = entries;
   }
 
   ExchangeReport report() const override {
@@ -146,8 +156,7 @@ class CudaSampler final : public MiniBatchSampler {
     if (order_ != nullptr) order_->end_exchange(turn_, stream);
   }
 
-  void begin(std::span<const NodeId> seeds, const BatchKey& key, BufferSet& set,
-             const cuda::Stream& stream) const {
+  void begin(std::span<const NodeId> seeds, const BatchKey& key, BufferSet& set, const cuda::Stream& stream) {
     set.num_seeds = static_cast<Count>(seeds.size());
     if (set.num_seeds > options_.max_seeds) {
       throw Error(format_count(set.num_seeds) + " seeds were given to a sampler made for at most " +
@@ -161,9 +170,22 @@ class CudaSampler final : public MiniBatchSampler {
     const bool on_gpu = cuda::is_device_memory(seeds.data());
     if (!on_gpu) std::ranges::copy(seeds, set.staged.data() + kHeaderIds);
     set.header() = {.key = key,
-                    .seeds = {on_gpu ? seeds.data() : set.input.data() + kHeaderIds, set.num_seeds}};
-    const std::size_t bytes = sizeof(BatchHeader) + (on_gpu ? 0 : seeds.size_bytes());
-    cuda::copy_async(set.input.data(), set.staged.data(), bytes, stream);
+                    .seeds = {on_gpu ? seeds.data() : set.input.data() + kHeaderIds, set.num_seeds},
+                    .excluded = {},
+                    .excluded_of_halo = {}};
+    Count size = kHeaderIds + (on_gpu ? 0 : set.num_seeds);
+    const auto stage = [&](std::span<const Count> entries) {
+      std::ranges::copy(entries, set.staged.data() + size);
+      const DeviceExcluded staged{set.input.data() + size, std::ssize(entries)};
+      size += staged.count;
+      return staged;
+    };
+    set.header().excluded = stage(excluded_.lists);
+    set.header().excluded_of_halo = stage(excluded_.halo);
+    const auto halo_size = std::ssize(excluded_.halo);
+    set.excluded_of_halo = {set.staged.data() + size - halo_size, at(halo_size)};
+    excluded_ = {};
+    cuda::copy_async(set.input.data(), set.staged.data(), at(size) * sizeof(NodeId), stream);
   }
 
   [[noreturn]] void refuse_seed_at(Count place, const BufferSet& set) const {
@@ -180,6 +202,7 @@ class CudaSampler final : public MiniBatchSampler {
     scratch_free_.synchronize();
     for (BufferSet& other : buffers_) other.graph = {};
     const cuda::Stream stream(view_.device);
+    staged_.exclude(set.excluded_of_halo);
     hops_.run(set, remote, stream);
     stream.synchronize();
   }
@@ -194,6 +217,7 @@ class CudaSampler final : public MiniBatchSampler {
   DeviceHops<Id> hops_;
   cuda::Event scratch_free_;  // all buffer sets share scratch memory, whatever stream they are sampled on
   std::vector<BufferSet> buffers_;
+  ExcludedEntries excluded_;  // from the next batch
   Count repeated_batches_ = 0;
 };
 

@@ -87,6 +87,7 @@ class UploadingSampler final : public MiniBatchSampler {
 
   MiniBatch finish(int index) override { return buffers_[at(index)].batch; }
   ExchangeReport report() const override { return sampler_->report(); }
+  void exclude(const ExcludedEntries& entries) override { sampler_->exclude(entries); }
   PaddedShape bounds() const override { return bounds_; }
   void pad_nodes(const PaddedShape& shape) override { shape_ = shape; }
 

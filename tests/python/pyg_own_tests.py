@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PyG's own tests of its NeighborLoader, with Strata's in its place. Runs on demand; no test of the suite.
+"""PyG's own tests of its loaders of nodes and links, with Strata's in their place. Runs on demand; no test of the suite.
 
     PYG_SOURCE=checkout python tests/python/pyg_own_tests.py [arguments of pytest]
 
 PYG_SOURCE is a checkout of pytorch_geometric in the version that is installed (`git clone --branch 2.8.0 ...`), of which
-test/loader/test_neighbor_loader.py is run; pytest must be installed. Each loader is strata.NeighborLoader on strata.from_pyg() of the
-test's Data or HeteroData, on the CPU, and nothing else.
+test/loader/test_neighbor_loader.py and test_link_neighbor_loader.py are run; pytest must be installed. Each loader is Strata's on
+strata.from_pyg() of the test's Data or HeteroData, on the CPU, and nothing else; loaders of links leave the links in, as PyG's do.
 """
 
 import os
@@ -28,6 +28,12 @@ NOT_MEANT = {
     "test_hetero_neighbor_loader_basic[induced": "batches of several types have the edges that were sampled",
     "test_hetero_neighbor_loader_on_karate[bidirectional": "batches of several types have the edges that were sampled",
     "test_hetero_neighbor_loader_on_karate[induced": "batches of several types have the edges that were sampled",
+    "test_homo_link_neighbor_loader_no_edges": "the Data has no edge_index",
+    "test_hetero_link_neighbor_loader_no_edges": "the HeteroData has no relation",
+    "test_hetero_link_neighbor_loader_basic[None-bidirectional": "batches of several types have the edges that were sampled",
+    "test_hetero_link_neighbor_loader_basic[1.0-bidirectional": "batches of several types have the edges that were sampled",
+    "test_hetero_link_neighbor_loader_loop[bidirectional": "batches of several types have the edges that were sampled",
+    "-True]": "seeds of a batch share the nodes that they have in common, so batches are not disjoint",
     "test_pyg_lib_and_torch_sparse": "compares two samplers of others",
     "test_neighbor_loader_with_tensor_frame": "needs torch_frame, whose columns are no rows of numbers",
 }
@@ -45,13 +51,23 @@ class NeighborLoader(strata.NeighborLoader):
         return "NeighborLoader()"  # as the tests want it
 
 
+class LinkNeighborLoader(strata.LinkNeighborLoader):
+    """The same of links."""
+
+    def __init__(self, data, num_neighbors, edge_label_index=None, edge_label=None, **options):
+        super().__init__(strata.from_pyg(data), num_neighbors, edge_label_index, edge_label, exclude_seed_edges=False, **options)
+
+    def __repr__(self):
+        return "LinkNeighborLoader()"
+
+
 def main():
     import pytest
 
     source = pathlib.Path(os.environ.get("PYG_SOURCE", ""))
-    test = source / "test/loader/test_neighbor_loader.py"
-    if not test.is_file():
-        sys.exit(f"there is no {test}; PYG_SOURCE names a checkout of pytorch_geometric")
+    tests = [source / "test/loader" / name for name in ("test_neighbor_loader.py", "test_link_neighbor_loader.py")]
+    if not all(test.is_file() for test in tests):
+        sys.exit(f"there is no {tests[0]} or {tests[1].name}; PYG_SOURCE names a checkout of pytorch_geometric")
     warnings.simplefilter("ignore")
     # The tests leave themselves out without PyG's samplers, which are not asked for here.
     for name in ("WITH_PYG_LIB", "WITH_TORCH_SPARSE", "WITH_WEIGHTED_NEIGHBOR_SAMPLE", "WITH_EDGE_TIME_NEIGHBOR_SAMPLE"):
@@ -59,6 +75,7 @@ def main():
     torch_geometric.testing.onlyNeighborSampler = lambda function: function
     torch_geometric.testing.withPackage = lambda *packages: lambda function: function
     torch_geometric.loader.NeighborLoader = NeighborLoader
+    torch_geometric.loader.LinkNeighborLoader = LinkNeighborLoader
     left_out = []
 
     class Selection:
@@ -72,7 +89,7 @@ def main():
             items[:] = chosen
 
     status = pytest.main(
-        [str(test), "-q", "--rootdir", str(source), "-p", "no:cacheprovider", "-o", "addopts=", *sys.argv[1:]], plugins=[Selection()]
+        [*map(str, tests), "-q", "--rootdir", str(source), "-p", "no:cacheprovider", "-o", "addopts=", *sys.argv[1:]], plugins=[Selection()]
     )
     print(f"{len(left_out)} do not apply:")
     for name, reason in left_out:

@@ -45,7 +45,8 @@ struct NodeBatch : Batch {
   double loss_scale = 0;
 
   Count feature_cols = 0;
-  const Count* input_ids = nullptr;  ///< [num_seeds()] where each seed is among a loader's nodes
+  /// [num_seeds(), or num_links of a loader of links] where each is among a loader's nodes, or links.
+  const Count* input_ids = nullptr;
   /// [num_seeds()] classes, -1 where there is none; null if nodes have sets of classes, or none.
   const std::int64_t* labels = nullptr;
   /// [num_seeds(), num_classes] 1 where a node has the class, else 0; nan in rows without labels. Null if a
@@ -56,9 +57,14 @@ struct NodeBatch : Batch {
   const std::int64_t* edge_index = nullptr;  ///< [2, num_edges()]; null: the blocks have lists
   const EdgeId* edge_ids = nullptr;          ///< [num_edges()] of edge_index; null: the graph has none
 
+  /// Places among nodes() of the ends of links and negatives, as LinkPairs; null if seeds are nodes.
+  const std::int64_t *link_sources = nullptr, *link_destinations = nullptr;
+  Count num_links = 0, num_link_sources = 0, num_link_destinations = 0;
+
   std::shared_ptr<const void> memory = {};
 
   Count num_seeds() const { return sample.num_seeds; }  ///< of this rank; the first of nodes()
+  Count num_input_ids() const { return link_sources == nullptr ? num_seeds() : num_links; }
   Count num_nodes() const { return sample.num_inputs(); }
   Count num_edges() const { return sample.num_edges(); }
   const NodeId* nodes() const { return sample.input_nodes(); }  ///< [num_nodes()] global ids

@@ -152,6 +152,15 @@ class Graph {
   };
   /// For choosers, on any thread. Throws std::out_of_range for an id that is no node's.
   InEdges in_edges(std::span<const NodeId> nodes) const;
+  /// The ends of edges as global ids; of an edge that is listed in both directions, from the lower original id
+  /// to the higher. Collective, with the same ids on all ranks; throws std::out_of_range for an id that no edge has, InputError
+  /// for a graph that was loaded without ids of edges.
+  struct EdgeEnds {
+    std::vector<NodeId> sources, destinations;
+  };
+  EdgeEnds ends_of(std::span<const EdgeId> edges);
+  /// The ids of the edges from `first` to before `end`, ascending. Collective; throws InputError as ends_of().
+  std::vector<EdgeId> edges_between(EdgeId first, EdgeId end);
   /// counts[i] numbers in [0, 1) for nodes[i], packed: they depend on the query's key and hop and on the
   /// nodes' original ids, as a chooser's choices must. On any thread.
   std::vector<double> keyed_numbers(const sampling::PickQuery& query, std::span<const Count> counts) const;
@@ -167,6 +176,7 @@ class Graph {
  private:
   void close_readers();
   void check_labels(std::span<const NodeId> ids, bool sets) const;
+  void check_edge_ids() const;
   std::vector<NodeId> gather_nodes(std::span<const NodeId> of_machine) const;
 
   std::shared_ptr<Runtime> runtime_;

@@ -8,6 +8,7 @@
 
 #include "strata/batches/batch.hpp"
 #include "strata/batches/graph.hpp"
+#include "strata/batches/links.hpp"
 #include "strata/cuda/sm_group.hpp"
 #include "strata/cuda/stream.hpp"
 #include "strata/sampling/sampler.hpp"
@@ -53,6 +54,8 @@ namespace strata::batches {
 struct NodeLoaderOptions {
   /// A split, or global ids of nodes, distinct, in the order in which an epoch without `shuffle` takes them.
   std::variant<Split, std::vector<NodeId>> nodes = Split::train;
+  /// Seeds are the ends of these instead; batches have neither labels nor nodes of a rank's own.
+  std::shared_ptr<const LinkOptions> links = nullptr;
   /// False: `nodes` are the same on all ranks, and the steps are dealt to the ranks. True: they are this
   /// rank's own, of which it makes its own steps, as many as it likes; nothing is then collective. Only on
   /// one machine.
@@ -119,6 +122,7 @@ class NodeLoader {
   /// Ends the epoch; both stages of later ones work on these SMs of the GPU.
   void run_on(const cuda::SmGroup& sms);
 
+  Count failed_draws() const;  ///< LinkSeeds::failed_draws() of this rank
   LoaderMemory memory() const;
   sampling::ExchangeReport neighbor_exchange() const;
   RowExchangeReport row_exchange() const;

@@ -13,6 +13,7 @@
 
 #include "strata/batches/batch.hpp"
 #include "strata/batches/fetcher.hpp"
+#include "strata/batches/links.hpp"
 #include "strata/batches/routes.hpp"
 #include "strata/comm/communicator.hpp"
 #include "strata/comm/device_exchange.hpp"
@@ -212,6 +213,9 @@ class SeedSchedule {
     /// `nodes` are this rank's own, of this machine; these are the numbers that all ranks have. Empty:
     /// `nodes` are all ranks'.
     std::vector<Count> nodes_of_rank = {};
+    /// Set: `nodes` are the destinations of these links, which are what a step has of them; seeds are the
+    /// distinct ends of a rank's links and negatives. Must outlive the schedule.
+    const LinkSeeds* links = nullptr;
   };
   explicit SeedSchedule(const Options& options);
 
@@ -223,16 +227,20 @@ class SeedSchedule {
   }
   /// Number of seeds of all ranks in steps [first, last) of an epoch.
   Count num_global_seeds(Count first, Count last) const;
-  Count max_seeds() const;  ///< most seeds that one rank can get in a step
+  Count max_seeds() const;     ///< most seeds that one rank can get in a step
+  Count max_excluded() const;  ///< most entries that the links of a step exclude
 
   struct Step {
-    std::vector<NodeId> seeds;  ///< of this rank
-    std::vector<Count> places;  ///< where each of them is in Options::nodes
-    Count num_global = 0;       ///< of all ranks
+    std::vector<NodeId> seeds;   ///< of this rank
+    std::vector<Count> places;   ///< where each of them, or each of the links, is in Options::nodes
+    std::vector<Count> numbers;  ///< the number of each in the step
+    Count num_global = 0;        ///< of all ranks
+    LinkPairs links = {};        ///< with Options::links only
 
-    void add(NodeId seed, std::size_t place) {
+    void add(NodeId seed, std::size_t place, Count number) {
       seeds.push_back(seed);
       places.push_back(static_cast<Count>(place));
+      numbers.push_back(number);
     }
   };
   Step step(std::uint32_t epoch, Count step_in_epoch) const;
@@ -244,6 +252,7 @@ class SeedSchedule {
   struct Seed {
     NodeId node;
     std::size_t place;
+    Count number;
     std::int32_t group;
   };
   std::vector<Seed> own_seeds(Count first, Count last, const Order& order) const;
@@ -251,6 +260,9 @@ class SeedSchedule {
     Count begin, end;
   };
   Share share_of(Count count) const;
+  void add_own(Step& step, std::uint32_t epoch, Count step_in_epoch) const;
+  void make_pairs(Step& step, std::uint32_t epoch, Count step_in_epoch) const;
+  Count most_places() const;
   /// The seeds of a step among `nodes` nodes that are cut into slices of `batch`; none after the last.
   Share slice(Count step, Count nodes, Count batch) const;
   bool has_own_nodes() const { return !options_.nodes_of_rank.empty(); }
@@ -269,8 +281,12 @@ class Trace;
 /// A batch ready to train on: a view of one of the pipeline's buffers. Everything lies on the device of the
 /// pipeline's machine. It has no features where rows are read in place.
 struct LoadedBatch : Batch {
-  int buffer = 0;                      ///< which one, in [0, Pipeline::kMostBuffers)
-  std::span<const Count> seed_places;  ///< in host memory: where each seed is among the nodes of the epoch
+  int buffer = 0;  ///< which one, in [0, Pipeline::kMostBuffers)
+  /// In host memory: where each seed, or each of the links, is among the nodes of the epoch.
+  std::span<const Count> seed_places;
+  bool of_links = false;
+  /// LinkPairs of a batch of links, in host memory.
+  std::span<const std::int64_t> link_sources = {}, link_destinations = {};
   /// Of the padded shape: everything lies where it lay in the last padded batch of this buffer, and has the
   /// same size. Else of its own sizes.
   bool padded = false;
@@ -310,6 +326,7 @@ struct EpochNodes {
   /// Set: `nodes` are this rank's own, which its machine owns, and these are the numbers that all ranks give.
   /// The rank's batches have global_batch / ranks of them each, and none when they are used up.
   std::vector<Count> nodes_of_rank = {};
+  const LinkSeeds* links = nullptr;  ///< SeedSchedule::Options::links
 };
 
 /// What is to be learned of nodes: some words of 32 bits each, whose meaning only the task knows.

@@ -21,6 +21,9 @@ struct PickQuery {
   int fanout = 0;  ///< -1: all neighbors
   BatchKey key;
   std::uint32_t hop = 0;  ///< counted from the seeds
+  /// Ascending positions in GraphView::indices of entries that are not to be chosen. Choices are then made
+  /// among the others, so that a list still fills its fanout; lists without such entries get the same picks.
+  std::span<const Count> excluded = {};
 };
 
 /// The neighbors of a list of nodes, packed in the order of the list.
@@ -54,17 +57,31 @@ struct DeviceFrontier {
   Count bound = 0;               ///< at least the count
 };
 
+/// PickQuery::excluded in device memory.
+struct DeviceExcluded {
+  const Count* entries = nullptr;
+  Count count = 0;
+};
+
 struct DeviceQuery {
   DeviceFrontier frontier;
   int fanout = 0;
   const BatchKey* key = nullptr;  ///< on the device, so that one recorded graph serves all batches
   std::uint32_t hop = 0;
+  const DeviceExcluded* excluded = nullptr;          ///< on the device, too; null: nothing is excluded
+  const DeviceExcluded* excluded_of_halo = nullptr;  ///< the same of lists of other machines' nodes
 };
 
 /// The range of a node's in-neighbors, and the key of its random choice (set only if there is one to make).
 struct DeviceRange {
   Count begin = 0, degree = 0;
   std::uint64_t key = 0;
+  /// Of DeviceQuery::excluded, those of this list; and where the list, which may be a copy, lies in
+  /// GraphView::indices.
+  std::int32_t first_excluded = 0, num_excluded = 0;
+  Count origin = 0;
+
+  STRATA_HOST_DEVICE Count choices() const { return degree - num_excluded; }
 };
 
 /// Room for the picks: packed (`offsets`), or `fanout` entries per node (`counts`).

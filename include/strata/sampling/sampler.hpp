@@ -45,6 +45,7 @@ struct SamplerOptions {
   std::shared_ptr<NeighborChooser> chooser = nullptr;  ///< a user's own on the cpu, instead of `method`
   DeviceChooserMaker device_chooser = {};              ///< the same on a GPU
   Count max_seeds = 0;                                 ///< most seeds of any call; buffers are sized for it
+  Count max_excluded = 0;                              ///< most entries that exclude() is given
   bool edge_ids = false;
   bool in_degrees = false;
   bool transpose = false;        ///< of every block except the input layer's, whose input needs no gradient
@@ -127,6 +128,13 @@ struct ExchangeReport {
   ExchangeReport& operator+=(const ExchangeReport& other);
 };
 
+/// Entries that a batch must not have, such as the edges that it is to predict; a view of host memory, which
+/// enqueue() has read when it returns. Ascending positions in GraphView::indices.
+struct ExcludedEntries {
+  std::span<const Count> lists = {};  ///< in the sampler's view
+  std::span<const Count> halo = {};   ///< in the view of ExchangeContext::halo
+};
+
 /// Samples minibatches of blocks. Random choices are keyed by (batch, hop, original id), so the set of
 /// sampled (layer, dst, edge id) is the same for every number of ranks, machines and parts, on CPU and GPU.
 ///
@@ -164,6 +172,9 @@ class MiniBatchSampler {
     return finish(buffer);
   }
   virtual ExchangeReport report() const = 0;
+
+  /// The next enqueue() chooses none of these entries; see PickQuery::excluded.
+  virtual void exclude(const ExcludedEntries& entries) = 0;
 
   /// The most that a batch can need, if that is known beforehand; else a shape without hops.
   virtual PaddedShape bounds() const { return {}; }

@@ -27,7 +27,8 @@ enum class RandomUse : std::uint32_t {
   generator = 4,
   init = 5,
   source = 6,
-  attention = 7
+  attention = 7,
+  negative = 8
 };
 
 struct Philox4 {

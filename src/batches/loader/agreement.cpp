@@ -13,7 +13,26 @@
 namespace strata::batches {
 namespace {
 
+std::string hash_of(const auto& values) {
+  return hex64(hash_bytes(values.data(), values.size() * sizeof(values[0])));
+}
+
+std::string text_of_edges(const std::optional<LinkEdges>& edges) {
+  if (!edges) return "none";
+  return fmt::format("{} to {} {}", edges->relation.first, edges->relation.end, hash_of(edges->ids));
+}
+
+std::string text_of_links(const LinkOptions& links) {
+  const NegativeOptions& negatives = links.negatives;
+  return fmt::format("{} links (hash {} {}) of which edges {} and {} are excluded, negatives {} {} {} {} {}",
+                     links.sources.size(), hash_of(links.sources), hash_of(links.destinations),
+                     text_of_edges(links.edges), text_of_edges(links.reverse_edges),
+                     static_cast<int>(negatives.mode), negatives.amount, negatives.strict,
+                     hash_of(negatives.source_weights), hash_of(negatives.destination_weights));
+}
+
 std::string text_of_nodes(const NodeLoaderOptions& options) {
+  if (options.links) return text_of_links(*options.links);
   if (const Split* split = std::get_if<Split>(&options.nodes)) return std::string(enum_name(*split));
   if (!options.deals) return "ids of its own";
   const auto& nodes = std::get<std::vector<NodeId>>(options.nodes);
@@ -67,6 +86,11 @@ void check_agreement(const comm::Communicator& world, const std::string& source,
                      const GraphOptions& options) {
   compare(world, text_of(source, options), "makes a graph",
           "Give all ranks the same source and the same options.");
+}
+
+void check_edges(const comm::Communicator& world, std::span<const EdgeId> edges) {
+  compare(world, fmt::format("{} ids (hash {})", edges.size(), hash_of(edges)), "names edges",
+          "Give all ranks the same links; a loader deals them to the ranks.");
 }
 
 void check_epoch(const comm::Communicator& world, std::uint32_t epoch) {

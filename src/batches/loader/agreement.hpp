@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "strata/batches/node_loader.hpp"
@@ -14,6 +15,9 @@ void check_agreement(const comm::Communicator& world, const NodeLoaderOptions& o
 /// The same of graphs: their sources, of which parts may lie in folders of their own on each host, and what
 /// is loaded of them. Collective.
 void check_agreement(const comm::Communicator& world, const std::string& source, const GraphOptions& options);
+
+/// The same of edges that ranks name by their ids. Collective.
+void check_edges(const comm::Communicator& world, std::span<const EdgeId> edges);
 
 /// The same of the number of an epoch that ranks begin. Collective.
 void check_epoch(const comm::Communicator& world, std::uint32_t epoch);

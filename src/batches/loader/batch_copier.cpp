@@ -55,7 +55,15 @@ BatchCopier::Made BatchCopier::lay_out(const LoadedBatch& from, Carver& arrays, 
     if (!merges()) lay_out_lists(block, arrays, to);
   }
   Made made;
-  if (std::ssize(from.seed_places) == sample.num_seeds) made.input_ids = arrays.take<Count>(sample.num_seeds);
+  if (from.of_links || std::ssize(from.seed_places) == sample.num_seeds)
+    made.input_ids = arrays.take<Count>(std::ssize(from.seed_places));
+  if (from.of_links) {
+    batch.num_links = std::ssize(from.seed_places);
+    batch.num_link_sources = std::ssize(from.link_sources);
+    batch.num_link_destinations = std::ssize(from.link_destinations);
+    batch.link_sources = made.link_sources = arrays.take<std::int64_t>(batch.num_link_sources);
+    batch.link_destinations = made.link_destinations = arrays.take<std::int64_t>(batch.num_link_destinations);
+  }
   if (has_labels_ && !label_sets_) made.labels = arrays.take<std::int64_t>(sample.num_seeds);
   if (has_labels_ && label_sets_) made.label_sets = arrays.take<float>(sample.num_seeds * batch.num_classes);
   if (merges()) made.edge_index = arrays.take<std::int64_t>(2 * sample.num_edges());
@@ -90,6 +98,9 @@ void BatchCopier::lay_out_edge_ids(const sampling::MiniBatch& sample, Carver& ar
 void BatchCopier::make(const LoadedBatch& from, const Made& made, const NodeBatch& batch,
                        const cuda::Stream& stream) {
   cuda::copy_async(made.input_ids, from.seed_places.data(), from.seed_places.size_bytes(), stream);
+  cuda::copy_async(made.link_sources, from.link_sources.data(), from.link_sources.size_bytes(), stream);
+  cuda::copy_async(made.link_destinations, from.link_destinations.data(), from.link_destinations.size_bytes(),
+                   stream);
   const PackedLabels labels{from.targets, batch.num_seeds()};
   if (made.labels != nullptr && batch.num_seeds() > 0) widen_labels(labels, made.labels, stream);
   if (made.label_sets != nullptr && batch.num_seeds() > 0)

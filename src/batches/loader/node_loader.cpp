@@ -51,6 +51,9 @@ void check_owner(std::span<const NodeId> nodes, Graph& graph) {
 }
 
 void check_options(const NodeLoaderOptions& options) {
+  if (options.links && (options.own_nodes || !options.deals))
+    throw InputError("ranks are to load links of their own",
+                     "Give all ranks the same links; the loader deals them to the ranks.");
   if (options.batch_size < 1)
     throw InputError(fmt::format("batch_size is {}", options.batch_size),
                      "Give a number of seeds, at least 1.");
@@ -74,6 +77,7 @@ struct NodeLoader::State : GraphReader {
   const graph::Manifest& manifest;
   BatchCopier copier;
   std::unique_ptr<Solo> solo;  // with nodes of the rank's own
+  std::unique_ptr<LinkSeeds> links;
   /// Of this loader's epochs, which other loaders of other threads may begin at the same time.
   std::optional<comm::Communicator> epochs;
   std::unique_ptr<Pipeline> pipeline;
@@ -94,9 +98,10 @@ struct NodeLoader::State : GraphReader {
     const comm::Communicator& world = ranks();
     check_agreement(world, options);
     world.together([&] { check_options(options); });
+    if (options.links) links = std::make_unique<LinkSeeds>(*graph, world, options.links);
     const std::span<const NodeId> nodes = epoch_nodes();
     world.together([&] {
-      if (std::holds_alternative<Split>(options.nodes)) return;
+      if (links || std::holds_alternative<Split>(options.nodes)) return;
       graph->check_ids(nodes, {});
       check_distinct(nodes, graph->stored().host_view().num_nodes);
       if (!options.deals) check_owner(nodes, *graph);
@@ -126,6 +131,7 @@ struct NodeLoader::State : GraphReader {
   }
 
   std::span<const NodeId> epoch_nodes() {
+    if (links) return links->destinations();
     if (const Split* split = std::get_if<Split>(&options.nodes)) return graph->nodes_of(*split);
     return std::get<std::vector<NodeId>>(options.nodes);
   }
@@ -151,7 +157,8 @@ struct NodeLoader::State : GraphReader {
             .epoch = {.nodes = nodes,
                       .shuffle = options.shuffle,
                       .drop_last = options.drop_last,
-                      .nodes_of_rank = nodes_of_rank(std::ssize(nodes))},
+                      .nodes_of_rank = nodes_of_rank(std::ssize(nodes)),
+                      .links = links.get()},
             .global_batch = options.batch_size * ranks().size(),
             .seed = options.seed,
             .overlap = options.overlap,
@@ -164,7 +171,7 @@ struct NodeLoader::State : GraphReader {
     return counts_of_ranks(ranks(), mine);
   }
 
-  bool has_labels() const { return options.labels && manifest.has_labels; }
+  bool has_labels() const { return options.labels && options.links == nullptr && manifest.has_labels; }
 
   void begin(std::uint32_t epoch) {
     check_epoch(epochs ? *epochs : ranks(), epoch);
@@ -207,7 +214,7 @@ struct NodeLoader::State : GraphReader {
   double loss_scale_of(const LoadedBatch& loaded) const {
     if (loaded.num_global_seeds == 0) return 0;
     const double share =
-        static_cast<double>(loaded.sample.num_seeds) / static_cast<double>(loaded.num_global_seeds);
+        static_cast<double>(loaded.seed_places.size()) / static_cast<double>(loaded.num_global_seeds);
     return static_cast<double>(ranks().size()) * share;
   }
 };
@@ -241,6 +248,7 @@ void NodeLoader::run_on(const cuda::SmGroup& sms) {
   pipeline().run_on(sms);
 }
 
+Count NodeLoader::failed_draws() const { return state_->links ? state_->links->failed_draws() : 0; }
 LoaderMemory NodeLoader::memory() const {
   return {.batches_made = state_->copier.memory().made(), .batches_held = state_->copier.memory().held()};
 }

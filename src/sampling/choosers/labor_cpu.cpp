@@ -14,30 +14,37 @@ struct LaborSettings {
 class LaborLists {
  public:
   LaborLists(const store::GraphView& view, const PickQuery& query, const LaborSettings& settings)
-      : view_(view), rule_(query.key, query.hop, settings.layer_dependent), fanout_(query.fanout) {}
+      : view_(view), query_(query), rule_(query.key, query.hop, settings.layer_dependent) {}
 
   void fetch(const NeighborRange& range) const {
     view_.indices.visit([&](const auto* indices) { fetch_list(indices, range); });
   }
 
   void take(const NeighborRange& range, std::vector<std::uint32_t>& positions) {
-    const auto degree = static_cast<std::uint32_t>(range.degree);
+    const auto choices = static_cast<std::uint32_t>(range.choices());
     const std::size_t before = positions.size();
-    positions.resize(before + degree);
+    positions.resize(before + choices);
     std::uint32_t* next = positions.data() + before;
-    if (range.degree <= fanout_) {
-      std::iota(next, next + degree, 0);
+    if (range.choices() <= query_.fanout) {
+      std::iota(next, next + choices, 0);
       return;
     }
-    const std::uint64_t limit = LaborRule::limit(static_cast<std::uint32_t>(fanout_), degree);
+    const std::uint64_t limit = LaborRule::limit(static_cast<std::uint32_t>(query_.fanout), choices);
+    const ExcludedOfList excluded = excluded_of(query_, range);
     view_.indices.visit([&](const auto* indices) {
       view_.original_ids.visit([&](const auto* original_ids) {
         const auto* const list = indices + range.begin;
         // without a branch, because the result cannot be predicted
-        for (std::uint32_t p = 0; p < degree; ++p) {
-          *next = p;
-          next += rule_.of_source(original_ids[list[p]]) < limit;
-        }
+        const auto choose = [&](auto place_of) {
+          for (std::uint32_t p = 0; p < choices; ++p) {
+            *next = p;
+            next += rule_.of_source(original_ids[list[place_of(p)]]) < limit;
+          }
+        };
+        if (excluded.count == 0)
+          choose([](std::uint32_t p) { return p; });
+        else
+          choose([&](std::uint32_t p) { return excluded.place_of(p); });
       });
     });
     positions.resize(at(next - positions.data()));
@@ -45,8 +52,8 @@ class LaborLists {
 
  private:
   const store::GraphView& view_;
+  const PickQuery& query_;
   LaborRule rule_;
-  int fanout_;
 };
 
 }  // namespace

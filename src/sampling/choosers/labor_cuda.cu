@@ -26,16 +26,17 @@ struct LaborQuery {
   bool layer_dependent;
 
   __device__ LaborRule rule() const { return {*query.key, query.hop, layer_dependent}; }
-  __device__ LaborList list(Count i) const { return list(lists.range(query.frontier.nodes[i])); }
+  __device__ LaborList list(Count i) const { return list(lists.range(query.frontier.nodes[i], query)); }
   __device__ LaborList list(const DeviceRange& range) const {
     LaborList list{range, 0, false};
-    list.all = list.range.degree <= query.fanout;
+    list.all = list.range.choices() <= query.fanout;
     if (!list.all)
       list.limit = LaborRule::limit(static_cast<std::uint32_t>(query.fanout),
-                                    static_cast<std::uint32_t>(list.range.degree));
+                                    static_cast<std::uint32_t>(list.range.choices()));
     return list;
   }
   __device__ bool takes(const LaborRule& rule, const LaborList& list, Count position) const {
+    if (lists.excluded_of(list.range, query).holds(position)) return false;
     return list.all ||
            rule.of_source(lists.original_ids[lists.indices[list.range.begin + position]]) < list.limit;
   }
@@ -94,7 +95,7 @@ __global__ void __launch_bounds__(kThreads)
       if (!giant) hubs.add(i);
       return;
     }
-    std::uint32_t count = static_cast<std::uint32_t>(list.range.degree);
+    std::uint32_t count = static_cast<std::uint32_t>(list.range.choices());
     if (!list.all) {
       const std::uint32_t word = labor.mask(rule, list);
       count = __reduce_add_sync(kAllLanes, static_cast<std::uint32_t>(__popc(word)));
@@ -157,8 +158,8 @@ __global__ void __launch_bounds__(kThreads)
     if (degree > kMostInWarp && !list.all) return;
     Count pick = writer.first_pick(i);
     if (list.all) {
-      for (Count position = lane_index(); position < degree; position += kWarp)
-        writer.put(pick + position, list.range.begin + position);
+      for (Count choice = lane_index(); choice < list.range.choices(); choice += kWarp)
+        writer.put(pick + choice, labor.lists.entry_of(list.range, labor.query, choice));
       return;
     }
     std::uint32_t word = 0;

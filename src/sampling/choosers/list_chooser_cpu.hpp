@@ -13,8 +13,7 @@ namespace strata::sampling {
 /// has
 ///
 ///     void fetch(const NeighborRange&)                                    what take() will read first
-///     void take(const NeighborRange&, std::vector<std::uint32_t>& positions)    appends places < degree
-///
+///     void take(const NeighborRange&, std::vector<std::uint32_t>& positions)    appends numbers < choices()
 /// REQUIRES: degrees below 2^32.
 template <typename Id, typename Rule, typename Settings>
 class ListChooser final : public PickChooser<Id> {
@@ -29,13 +28,14 @@ class ListChooser final : public PickChooser<Id> {
     if (plan.positions.size() < num_pieces) plan.positions.resize(num_pieces);
     pool_.parallel_for(size, kNodesPerPiece, [&](Count begin, Count end) {
       NeighborRange* const ranges = plan.ranges.data();
+      ExcludedCount excluded(query);
       for (Count i = begin; i < end; ++i) {
         if (i + kNodesAhead < end) fetch_node(query.nodes[at(i + kNodesAhead)]);
-        ranges[i] = range_of(view_, query.nodes[at(i)]);
+        ranges[i] = range_of(view_, query.nodes[at(i)], excluded);
         if (ranges[i].degree > 0) set_key(view_, query.nodes[at(i)], ranges[i]);
       }
       if (query.fanout < 0) {
-        for (Count i = begin; i < end; ++i) counts[i] = ranges[i].degree;
+        for (Count i = begin; i < end; ++i) counts[i] = ranges[i].choices();
         return;
       }
       Rule rule(view_, query, settings_);
@@ -44,7 +44,7 @@ class ListChooser final : public PickChooser<Id> {
       for (Count i = begin; i < end; ++i) {
         if (i + kListsAhead < end) rule.fetch(ranges[i + kListsAhead]);
         const auto before = positions.size();
-        if (ranges[i].degree > 0 && query.fanout > 0) rule.take(ranges[i], positions);
+        if (ranges[i].choices() > 0 && query.fanout > 0) rule.take(ranges[i], positions);
         counts[i] = static_cast<Count>(positions.size() - before);
       }
     });
@@ -82,8 +82,10 @@ class ListChooser final : public PickChooser<Id> {
     for (Count i = piece.begin; i < piece.end; ++i) {
       const NeighborRange& range = plan.ranges[at(i)];
       if (range.degree == 0) continue;
+      const ExcludedOfList excluded = excluded_of(query, range);
       for (Count pick = offsets[i]; pick < offsets[i + 1]; ++pick)
-        copy(pick, range.begin + (position == nullptr ? pick - offsets[i] : Count{*position++}));
+        copy(pick,
+             range.begin + excluded.place_of(position == nullptr ? pick - offsets[i] : Count{*position++}));
     }
   }
 
@@ -106,6 +108,28 @@ struct NoSettings {};
 inline std::uint64_t choice_key(const PickQuery& query, const NeighborRange& range) {
   return node_key(query.key, RandomUse::sample, query.hop, range.original_id, range.relation);
 }
+
+/// The weights of lists without their excluded entries.
+class ListWeights {
+ public:
+  ListWeights(const float* weights, const PickQuery& query) : weights_(weights), query_(query) {}
+
+  /// [range.choices()]; valid until the next call.
+  const float* of(const NeighborRange& range) {
+    const float* const list = weights_ + range.begin;
+    if (range.num_excluded == 0) return list;
+    const ExcludedOfList excluded = excluded_of(query_, range);
+    of_choices_.clear();
+    for (Count choice = 0; choice < range.choices(); ++choice)
+      of_choices_.push_back(list[excluded.place_of(choice)]);
+    return of_choices_.data();
+  }
+
+ private:
+  const float* weights_;
+  const PickQuery& query_;
+  std::vector<float> of_choices_;
+};
 
 /// Prefetches the first cache lines of a list; the hardware prefetches the others.
 template <typename T>

@@ -2,6 +2,7 @@
 #pragma once
 #include <type_traits>
 
+#include "choosers/excluded.hpp"
 #include "choosers/pick_chooser_cuda.hpp"
 #include "launch_cuda.cuh"
 #include "strata/cuda/buffer.hpp"
@@ -104,6 +105,15 @@ struct DeviceListCopies<true> {
   }
 };
 
+/// The weights of a list, in which an excluded entry weighs nothing.
+template <typename Weights>
+struct WeightsWithout {
+  Weights weights;
+  ExcludedOfList excluded;
+
+  __device__ float operator[](Count place) const { return excluded.holds(place) ? 0.0f : weights[place]; }
+};
+
 /// A GraphView as kernels read it. Lists with copies have kernels of their own, so that graphs without copies
 /// pay nothing for them, not even a byte of parameters.
 template <bool kDivided>
@@ -131,11 +141,32 @@ struct DeviceLists : DeviceListCopies<kDivided> {
         weights(view.weights, view.copies.weights) {}
 
   /// The range of a node's list, without a key; empty for a node of another machine.
-  __device__ DeviceRange range(NodeId node) const {
+  __device__ DeviceRange range(NodeId node, const DeviceQuery& query) const {
     const Count local = node - first_node;
     if (local < 0 || local >= num_local || !keys.takes(node)) return {};
     const Count begin = indptr[local], end = indptr[local + 1];
-    return {.begin = this->position(indptr, local, begin), .degree = end - begin, .key = 0};
+    DeviceRange range{.begin = this->position(indptr, local, begin), .degree = end - begin, .key = 0};
+    if (query.excluded != nullptr) find_excluded(*query.excluded, begin, range);
+    return range;
+  }
+  __device__ static void find_excluded(const DeviceExcluded& excluded, Count begin, DeviceRange& range) {
+    const Count first = first_entry(excluded.entries, excluded.count, begin);
+    range.origin = begin;
+    range.first_excluded = static_cast<std::int32_t>(first);
+    range.num_excluded = static_cast<std::int32_t>(
+        first_entry(excluded.entries + first, excluded.count - first, begin + range.degree));
+  }
+  __device__ static ExcludedOfList excluded_of(const DeviceRange& range, const DeviceQuery& query) {
+    if (range.num_excluded == 0) return {};
+    return {query.excluded->entries + range.first_excluded, range.num_excluded, range.origin};
+  }
+  /// The position from which choice number `choice` of a list is read.
+  __device__ static Count entry_of(const DeviceRange& range, const DeviceQuery& query, Count choice) {
+    return range.begin + (range.num_excluded == 0 ? choice : excluded_of(range, query).place_of(choice));
+  }
+  __device__ auto weights_of(const DeviceRange& range, const DeviceQuery& query) const {
+    const auto of_list = weights.from(range.begin);
+    return WeightsWithout<std::remove_const_t<decltype(of_list)>>{of_list, excluded_of(range, query)};
   }
   __device__ std::uint64_t choice_key(NodeId node, const DeviceQuery& query) const {
     return node_key(*query.key, RandomUse::sample, query.hop, original_ids[keys.node_of(node)],

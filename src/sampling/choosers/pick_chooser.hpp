@@ -2,8 +2,10 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
+#include "choosers/excluded.hpp"
 #include "strata/sampling/neighbor_chooser.hpp"
 #include "strata/sampling/sampler.hpp"
 #include "strata/store/graph_view.hpp"
@@ -16,13 +18,47 @@ struct NeighborRange {
   Count begin = 0, degree = 0;
   NodeId original_id = 0;
   RelationId relation = 0;
+  std::int32_t num_excluded = 0;  ///< of its entries; see PickQuery::excluded
+
+  Count choices() const { return degree - num_excluded; }
+};
+
+/// The entries of a list that the query excludes.
+inline ExcludedOfList excluded_of(const PickQuery& query, const NeighborRange& range) {
+  if (range.num_excluded == 0) return {};
+  const Count first = first_entry(query.excluded.data(), std::ssize(query.excluded), range.begin);
+  return {.entries = query.excluded.data() + first, .count = range.num_excluded, .begin = range.begin};
+}
+
+/// Counts the entries of one list after the other that a query excludes. It remembers where it was, because
+/// most nodes of a frontier ascend, and few have such entries.
+class ExcludedCount {
+ public:
+  explicit ExcludedCount(const PickQuery& query) : entries_(query.excluded) {}
+
+  std::int32_t operator()(const NeighborRange& range) {
+    if (entries_.empty()) return 0;
+    const Count size = std::ssize(entries_), end = range.begin + range.degree;
+    const Count* const entries = entries_.data();
+    const bool is_here =
+        (next_ == 0 || entries[next_ - 1] < range.begin) && (next_ == size || entries[next_] >= range.begin);
+    if (!is_here) next_ = first_entry(entries, size, range.begin);
+    if (next_ == size || entries[next_] >= end) return 0;
+    return static_cast<std::int32_t>(first_entry(entries + next_, size - next_, end));
+  }
+
+ private:
+  std::span<const Count> entries_;
+  Count next_ = 0;  // the first entry that is not before the last list
 };
 
 /// The range of a list of the view, without what keys it; empty for a node of another machine.
-inline NeighborRange range_of(const store::GraphView& view, NodeId list) {
+inline NeighborRange range_of(const store::GraphView& view, NodeId list, ExcludedCount& excluded) {
   if (!view.owns(list) || !view.keys.takes(list)) return {};
   const Count* entry = view.indptr + (list - view.first_node);
-  return {.begin = entry[0], .degree = entry[1] - entry[0]};
+  NeighborRange range{.begin = entry[0], .degree = entry[1] - entry[0]};
+  range.num_excluded = excluded(range);
+  return range;
 }
 
 /// Sets what keys the choice from a list that is not empty.

@@ -13,8 +13,8 @@ class ReplacingRule {
   void take(const NeighborRange& range, std::vector<std::uint32_t>& positions) const {
     const std::uint64_t key = choice_key(query_, range);
     for (std::uint64_t pick = 0; pick < static_cast<std::uint64_t>(query_.fanout); ++pick)
-      positions.push_back(
-          static_cast<std::uint32_t>(below(keyed_word(key, pick), static_cast<std::uint64_t>(range.degree))));
+      positions.push_back(static_cast<std::uint32_t>(
+          below(keyed_word(key, pick), static_cast<std::uint64_t>(range.choices()))));
   }
 
  private:

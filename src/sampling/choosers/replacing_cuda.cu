@@ -13,8 +13,8 @@ struct ReplacingQuery {
 
   __device__ DeviceRange keyed_range(Count i) const {
     const NodeId node = query.frontier.nodes[i];
-    DeviceRange range = lists.range(node);
-    if (range.degree > 0) range.key = lists.choice_key(node, query);
+    DeviceRange range = lists.range(node, query);
+    if (range.choices() > 0) range.key = lists.choice_key(node, query);
     return range;
   }
 };
@@ -28,7 +28,7 @@ __global__ void __launch_bounds__(kThreads)
   clear_rest(counts, num_nodes, frontier.bound + 1);
   for (Count i = first_item<Count>(); i < num_nodes; i += item_stride<Count>()) {
     plan[i] = replacing.keyed_range(i);
-    counts[i] = plan[i].degree > 0 ? replacing.query.fanout : 0;
+    counts[i] = plan[i].choices() > 0 ? replacing.query.fanout : 0;
   }
 }
 
@@ -45,11 +45,11 @@ __global__ void __launch_bounds__(kThreads)
     const Count i = t / fanout, pick = t - i * fanout;
     const DeviceRange range = plan != nullptr ? plan[i] : replacing.keyed_range(i);
     if (writer.strided() && pick == 0)
-      writer.out.counts[i] = range.degree > 0 ? static_cast<std::int32_t>(fanout) : 0;
-    if (range.degree > 0) {
+      writer.out.counts[i] = range.choices() > 0 ? static_cast<std::int32_t>(fanout) : 0;
+    if (range.choices() > 0) {
       const std::uint64_t word = keyed_word(range.key, static_cast<std::uint64_t>(pick));
-      writer.put(writer.first_pick(i) + pick,
-                 range.begin + static_cast<Count>(below(word, static_cast<std::uint64_t>(range.degree))));
+      const auto choice = static_cast<Count>(below(word, static_cast<std::uint64_t>(range.choices())));
+      writer.put(writer.first_pick(i) + pick, replacing.lists.entry_of(range, replacing.query, choice));
       ++num_picks;
     }
   }

@@ -64,7 +64,7 @@ class SublistChooser final : public PickChooser<Id> {
   const FanoutGroups& groups_of(const PickQuery& query) const { return hops_[at(Count{query.hop})]; }
 
   PickQuery query_of(std::size_t group, const PickQuery& query, const PickPlan& plan) const {
-    return {plan.lists, groups_of(query).fanouts[group], query.key, query.hop};
+    return {plan.lists, groups_of(query).fanouts[group], query.key, query.hop, query.excluded};
   }
 
   PickChooser<Id>& chooser_of(std::size_t group, const PickQuery& query) {

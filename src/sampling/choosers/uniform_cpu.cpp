@@ -63,8 +63,8 @@ class PieceChooser {
     return positions_.data() + at(node) * at(std::max(query_.fanout, 0));
   }
   Choice choice_of(const NeighborRange& range) const {
-    if (query_.fanout <= 0 || range.degree <= query_.fanout) return Choice::all;
-    return Subset::admits(range.degree, query_.fanout) ? Choice::subset : Choice::one_by_one;
+    if (query_.fanout <= 0 || range.choices() <= query_.fanout) return Choice::all;
+    return Subset::admits(range.choices(), query_.fanout) ? Choice::subset : Choice::one_by_one;
   }
   std::uint64_t key_of(const NeighborRange& range) const {
     return node_key(query_.key, RandomUse::sample, query_.hop, range.original_id, range.relation);
@@ -76,7 +76,7 @@ class PieceChooser {
         prefetch_run(lists_.indices + range.begin, picks_of(range));
         return;
       case Choice::subset:
-        choose_subset({range.degree, query_.fanout, key_of(range)}, query_.fanout, positions);
+        choose_subset({range.choices(), query_.fanout, key_of(range)}, query_.fanout, positions);
         for (int j = 0; j < query_.fanout; ++j) prefetch(lists_.indices + range.begin + positions[j]);
         if (out_.edge_ids == nullptr) return;
         for (int j = 0; j < query_.fanout; ++j) prefetch(lists_.edge_ids + range.begin + positions[j]);
@@ -87,17 +87,19 @@ class PieceChooser {
   }
 
   void read(const NeighborRange& range, Count pick, const std::uint32_t* positions) const {
+    const ExcludedOfList excluded = excluded_of(query_, range);
+    const auto entry_of = [&](Count choice) { return range.begin + excluded.place_of(choice); };
     switch (choice_of(range)) {
       case Choice::all:
-        for (Count j = 0; j < picks_of(range); ++j) take(pick + j, range.begin + j);
+        for (Count j = 0; j < picks_of(range); ++j) take(pick + j, entry_of(j));
         return;
       case Choice::subset:
-        for (int j = 0; j < query_.fanout; ++j) take(pick + j, range.begin + positions[j]);
+        for (int j = 0; j < query_.fanout; ++j) take(pick + j, entry_of(positions[j]));
         return;
       case Choice::one_by_one: {
-        const Shuffle shuffle(static_cast<std::uint64_t>(range.degree), key_of(range));
+        const Shuffle shuffle(static_cast<std::uint64_t>(range.choices()), key_of(range));
         for (int j = 0; j < query_.fanout; ++j) {
-          take(pick + j, range.begin + static_cast<Count>(shuffle(static_cast<std::uint64_t>(j))));
+          take(pick + j, entry_of(static_cast<Count>(shuffle(static_cast<std::uint64_t>(j)))));
         }
         return;
       }
@@ -105,7 +107,7 @@ class PieceChooser {
   }
 
   /// The number of picks of a node that has no choice.
-  Count picks_of(const NeighborRange& range) const { return query_.fanout == 0 ? 0 : range.degree; }
+  Count picks_of(const NeighborRange& range) const { return query_.fanout == 0 ? 0 : range.choices(); }
 
   void take(Count pick, Count edge) const {
     out_.neighbors[pick] = static_cast<Id>(lists_.indices[edge]);
@@ -129,11 +131,12 @@ class UniformChooser final : public PickChooser<Id> {
     const auto size = query.nodes.size();
     if (plan.ranges.size() < size) plan.ranges.resize(size);
     pool_.parallel_for(static_cast<Count>(size), kNodesPerPiece, [&](Count begin, Count end) {
+      ExcludedCount excluded(query);
       for (Count i = begin; i < end; ++i) {
         if (i + kPrefetchAhead < end) prefetch_node(query.nodes[at(i + kPrefetchAhead)]);
-        const NeighborRange range = keyed_range(query.nodes[at(i)], query.fanout);
+        const NeighborRange range = keyed_range(query.nodes[at(i)], query.fanout, excluded);
         plan.ranges[at(i)] = range;
-        counts[i] = query.fanout < 0 ? range.degree : std::min<Count>(range.degree, query.fanout);
+        counts[i] = query.fanout < 0 ? range.choices() : std::min<Count>(range.choices(), query.fanout);
       }
     });
   }
@@ -160,9 +163,9 @@ class UniformChooser final : public PickChooser<Id> {
     view_.original_ids.visit([&](const auto* ids) { prefetch(ids + node); });
   }
 
-  NeighborRange keyed_range(NodeId list, int fanout) const {
-    NeighborRange range = range_of(view_, list);
-    if (fanout >= 0 && range.degree > fanout) set_key(view_, list, range);
+  NeighborRange keyed_range(NodeId list, int fanout, ExcludedCount& excluded) const {
+    NeighborRange range = range_of(view_, list, excluded);
+    if (fanout >= 0 && range.choices() > fanout) set_key(view_, list, range);
     return range;
   }
 

@@ -13,13 +13,13 @@ constexpr Count kResidentWarps = 132 * 48;  // on an H200
 
 template <typename Lists>
 __device__ DeviceRange keyed_range(const Lists& lists, NodeId node, const DeviceQuery& query) {
-  DeviceRange range = lists.range(node);
-  if (query.fanout >= 0 && range.degree > query.fanout) range.key = lists.choice_key(node, query);
+  DeviceRange range = lists.range(node, query);
+  if (query.fanout >= 0 && range.choices() > query.fanout) range.key = lists.choice_key(node, query);
   return range;
 }
 
 __device__ Count picks_of(const DeviceRange& range, int fanout) {
-  return fanout >= 0 && range.degree > fanout ? fanout : range.degree;
+  return fanout >= 0 && range.choices() > fanout ? fanout : range.choices();
 }
 
 // One thread per node. Nodes come in few sorted runs, so that neighboring threads often share a sector of
@@ -48,9 +48,14 @@ __device__ void put(const Lists& lists, Id neighbor, Count edge, const DevicePic
   if (out.met != nullptr) mark(out.met, neighbor);
 }
 
-__device__ DeviceRange shuffle(const DeviceRange& range, unsigned from) {
-  return {__shfl_sync(kAllLanes, range.begin, from), __shfl_sync(kAllLanes, range.degree, from),
-          __shfl_sync(kAllLanes, range.key, from)};
+__device__ DeviceRange shuffle(const DeviceRange& range, unsigned from, bool excludes) {
+  DeviceRange there{__shfl_sync(kAllLanes, range.begin, from), __shfl_sync(kAllLanes, range.degree, from),
+                    __shfl_sync(kAllLanes, range.key, from)};
+  if (!excludes) return there;
+  there.first_excluded = __shfl_sync(kAllLanes, range.first_excluded, from);
+  there.num_excluded = __shfl_sync(kAllLanes, range.num_excluded, from);
+  there.origin = __shfl_sync(kAllLanes, range.origin, from);
+  return there;
 }
 
 // A warp takes `nodes_per_warp` nodes. First one lane per node finds their lists; then one lane per pick
@@ -83,10 +88,10 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
       for (int i = 0; i < kInFlight; ++i) {
         const auto node = static_cast<unsigned>(at) + i * lanes.nodes + lanes.node;
-        const DeviceRange range = shuffle(found, node % kWarp);
+        const DeviceRange range = shuffle(found, node % kWarp, query.excluded != nullptr);
         places[i] = __shfl_sync(kAllLanes, offset, node % kWarp) + lanes.pick;
-        const bool live = lanes.used() && node < num_here && lanes.pick < range.degree;
-        edges[i] = range.begin + position_of(lanes, range.degree, range.key);
+        const bool live = lanes.used() && node < num_here && lanes.pick < range.choices();
+        edges[i] = lists.entry_of(range, query, position_of(lanes, range.choices(), range.key));
         if (!live) edges[i] = -1;
         neighbors[i] = live ? static_cast<Id>(lists.indices.template at<In>(edges[i])) : Id{0};
       }
@@ -117,13 +122,13 @@ __global__ void choose_by_edge(const __grid_constant__ Lists lists, DeviceQuery 
     const Count i = list_of(out.offsets, num_nodes, e);
     const Count pick = e - out.offsets[i];
     const DeviceRange range = plan[i];
-    if (pick >= range.degree) continue;  // a pick of another machine's node
+    if (pick >= range.choices()) continue;  // a pick of another machine's node
     Count position = pick;
-    if (query.fanout >= 0 && range.degree > query.fanout) {
+    if (query.fanout >= 0 && range.choices() > query.fanout) {
       position = static_cast<Count>(
-          Shuffle(static_cast<std::uint64_t>(range.degree), range.key)(static_cast<std::uint64_t>(pick)));
+          Shuffle(static_cast<std::uint64_t>(range.choices()), range.key)(static_cast<std::uint64_t>(pick)));
     }
-    const Count edge = range.begin + position;
+    const Count edge = lists.entry_of(range, query, position);
     put(lists, static_cast<Id>(lists.indices[edge]), edge, out, e);
   }
 }

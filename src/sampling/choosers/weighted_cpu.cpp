@@ -15,20 +15,20 @@ constexpr double kRoundings = 1 + 2e-6;
 class WeightedRule {
  public:
   WeightedRule(const store::GraphView& view, const PickQuery& query, NoSettings)
-      : weights_(view.weights), query_(query), fanout_(at(query.fanout)) {}
+      : weights_(view.weights), of_list_(view.weights, query), query_(query), fanout_(at(query.fanout)) {}
 
   void fetch(const NeighborRange& range) const { fetch_list(weights_, range); }
 
   void take(const NeighborRange& range, std::vector<std::uint32_t>& positions) {
     const std::size_t before = positions.size();
-    const auto degree = static_cast<std::uint32_t>(range.degree);
-    const float* const weights = weights_ + range.begin;
-    if (range.degree <= query_.fanout) {
-      for (std::uint32_t p = 0; p < degree; ++p)
+    const auto choices = static_cast<std::uint32_t>(range.choices());
+    const float* const weights = of_list_.of(range);
+    if (range.choices() <= query_.fanout) {
+      for (std::uint32_t p = 0; p < choices; ++p)
         if (weights[p] > 0) positions.push_back(p);
       return;
     }
-    race(weights, degree, choice_key(query_, range));
+    race(weights, choices, choice_key(query_, range));
     for (const std::uint64_t arrived : arrivals_) positions.push_back(static_cast<std::uint32_t>(arrived));
     std::sort(positions.begin() + static_cast<std::ptrdiff_t>(before), positions.end());
   }
@@ -56,6 +56,7 @@ class WeightedRule {
   }
 
   const float* weights_;
+  ListWeights of_list_;
   const PickQuery& query_;
   std::size_t fanout_;
   std::vector<std::uint64_t> arrivals_;  // a heap with the last arrival in front

@@ -14,9 +14,9 @@ struct RaceQuery {
   Lists lists;
   DeviceQuery query;
 
-  __device__ DeviceRange range(Count i) const { return lists.range(query.frontier.nodes[i]); }
+  __device__ DeviceRange range(Count i) const { return lists.range(query.frontier.nodes[i], query); }
   __device__ auto race(Count i, const DeviceRange& range) const {
-    const auto weights = lists.weights.from(range.begin);
+    const auto weights = lists.weights_of(range, query);
     // Only a node with a list is known to be a node: requests of other machines are padded with -1.
     const std::uint64_t key = range.degree > 0 ? lists.choice_key(query.frontier.nodes[i], query) : 0;
     return Race<std::remove_const_t<decltype(weights)>>{weights, key,

@@ -9,14 +9,21 @@ namespace strata::sampling {
 /// A neighbor list whose edges race for picks.
 template <typename Weights>
 struct Race {
-  Weights weights;  // of the list
+  Weights weights;  // of the list; maybe WeightsWithout excluded entries
   std::uint64_t key;
   std::uint32_t degree;
 
+  __device__ std::uint64_t choice_at(std::uint32_t position) const {
+    if constexpr (requires { weights.excluded; })
+      return static_cast<std::uint64_t>(weights.excluded.choice_at(position));
+    else
+      return position;
+  }
   __device__ std::uint64_t arrival_of(std::uint32_t position) const {
     if (position >= degree) return kNeverArrives;
     const float weight = weights[position];
-    return weight > 0 ? arrival(keyed_word(key, position), weight, position) : kNeverArrives;
+    if (!(weight > 0)) return kNeverArrives;
+    return arrival(keyed_word(key, choice_at(position)), weight, position);
   }
 };
 

@@ -9,15 +9,15 @@ namespace {
 class WeightedReplacingRule {
  public:
   WeightedReplacingRule(const store::GraphView& view, const PickQuery& query, NoSettings)
-      : weights_(view.weights), query_(query) {}
+      : weights_(view.weights), of_list_(view.weights, query), query_(query) {}
 
   void fetch(const NeighborRange& range) const { fetch_list(weights_, range); }
 
   void take(const NeighborRange& range, std::vector<std::uint32_t>& positions) {
-    const float *const first = weights_ + range.begin, *const last = first + range.degree;
+    const float *const first = of_list_.of(range), *const last = first + range.choices();
     const float largest = *std::max_element(first, last);
     if (!(largest > 0)) return;
-    const WholeWeights whole(largest, static_cast<std::uint32_t>(range.degree));
+    const WholeWeights whole(largest, static_cast<std::uint32_t>(range.choices()));
     ends_.clear();
     std::uint64_t sum = 0;
     for (const float* weight = first; weight != last; ++weight) ends_.push_back(sum += whole(*weight));
@@ -30,6 +30,7 @@ class WeightedReplacingRule {
 
  private:
   const float* weights_;
+  ListWeights of_list_;
   const PickQuery& query_;
   std::vector<std::uint64_t> ends_;  // sums of the whole weights up to each edge
 };

@@ -13,7 +13,7 @@ struct DrawQuery {
   Lists lists;
   DeviceQuery query;
 
-  __device__ DeviceRange range(Count i) const { return lists.range(query.frontier.nodes[i]); }
+  __device__ DeviceRange range(Count i) const { return lists.range(query.frontier.nodes[i], query); }
 };
 
 /// The part of a list that one warp of a group walks.
@@ -100,7 +100,7 @@ __global__ void __launch_bounds__(kThreads) measure_draws(const __grid_constant_
   clear_rest(counts, num_nodes, frontier.bound + 1);
   for_each_node(num_nodes, [&](Count i) {
     const DeviceRange range = draws.range(i);
-    const auto weights = draws.lists.weights.from(range.begin);
+    const auto weights = draws.lists.weights_of(range, draws.query);
     bool positive = false;  // until the first one: most lists begin with it
     for (Count first = 0; first < range.degree && !positive; first += kWarp) {
       const Count p = first + lane_index();
@@ -129,12 +129,12 @@ __global__ void __launch_bounds__(kThreads)
     }
     const auto degree = static_cast<std::uint32_t>(range.degree);
     const Share all(degree, 0, 1);
-    const auto weights = draws.lists.weights.from(range.begin);
+    const auto weights = draws.lists.weights_of(range, draws.query);
     const float largest = largest_of(weights, all);
     std::uint32_t count = 0;
     if (largest > 0) {
       count = static_cast<std::uint32_t>(draws.query.fanout);
-      const WholeWeights whole(largest, degree);
+      const WholeWeights whole(largest, static_cast<std::uint32_t>(range.choices()));
       const Draws<std::remove_const_t<decltype(weights)>> of_list{
           weights, whole, draws.lists.choice_key(frontier.nodes[i], draws.query), sum_of(weights, all, whole),
           count};
@@ -162,7 +162,7 @@ __global__ void __launch_bounds__(kThreads)
     const DeviceRange range = draws.range(i);
     const auto degree = static_cast<std::uint32_t>(range.degree);
     const Share share(degree, warp, kWarpsPerBlock);
-    const auto weights = draws.lists.weights.from(range.begin);
+    const auto weights = draws.lists.weights_of(range, draws.query);
     __syncthreads();
     largest_of_warp[warp] = largest_of(weights, share);
     __syncthreads();
@@ -171,7 +171,7 @@ __global__ void __launch_bounds__(kThreads)
     std::uint32_t count = 0;
     if (largest > 0) {
       count = static_cast<std::uint32_t>(draws.query.fanout);
-      const WholeWeights whole(largest, degree);
+      const WholeWeights whole(largest, static_cast<std::uint32_t>(range.choices()));
       sum_of_warp[warp] = sum_of(weights, share, whole);
       __syncthreads();
       std::uint64_t before = 0, total = 0;

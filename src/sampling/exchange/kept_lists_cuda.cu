@@ -110,6 +110,7 @@ void KeptLists<Id>::choose(const DeviceQuery& query, const cuda::Stream& stream)
   if (placed_.num_lists == 0) return;
   placed_.picks = room_.reserve_for(placed_.num_lists, query.fanout, wants_edge_ids_, stream);
   DeviceQuery of_kept = query;
+  of_kept.excluded = query.excluded_of_halo;
   of_kept.frontier = {kept_.data(), num_kept_.data(), placed_.num_lists};
   choice_.run(of_kept, *chooser_, placed_.picks, stream);
 }

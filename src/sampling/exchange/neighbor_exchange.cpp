@@ -135,7 +135,7 @@ void NeighborExchange<Id>::measure_halo(const PickQuery& query) {
   const std::size_t num_asked = asked_.size(), num_kept = halo_nodes_.size();
   answer_counts_.resize(num_asked + num_kept);
   halo_offsets_.resize(num_kept + 1);
-  halo_query_ = {halo_nodes_, query.fanout, query.key, query.hop};
+  halo_query_ = {halo_nodes_, query.fanout, query.key, query.hop, excluded_};
   if (num_kept > 0) halo_chooser_->measure(halo_query_, halo_plan_, halo_offsets_.data());
   for (std::size_t i = 0; i < num_kept; ++i)
     answer_counts_[num_asked + i] = static_cast<std::int32_t>(halo_offsets_[i]);

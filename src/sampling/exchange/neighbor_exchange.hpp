@@ -35,6 +35,8 @@ class NeighborExchange {
   NeighborExchange(const ExchangeContext& context, const SamplerOptions& options);
 
   bool active() const { return active_; }
+  /// Entries of the halo's lists that are not chosen from now on; a view.
+  void exclude(std::span<const Count> entries) { excluded_ = entries; }
 
   /// Begins to send the remote nodes of the query to their owners. The query's nodes stay in place until
   /// finish_ask().
@@ -86,6 +88,7 @@ class NeighborExchange {
 
   std::unique_ptr<PickChooser<Id>> halo_chooser_;
   PickQuery halo_query_;
+  std::span<const Count> excluded_;  // of the halo's lists
   PickPlan halo_plan_;
   std::vector<NodeId> halo_nodes_;
   std::vector<Count> halo_offsets_;  // within the answer

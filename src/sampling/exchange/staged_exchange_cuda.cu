@@ -83,8 +83,8 @@ PickAnswers<Id> StagedExchange<Id>::serve(std::span<const NodeId> nodes, const D
   host_offsets_[0] = size;  // brings the count to the GPU and the offsets back
   copy(served_nodes_.data(), incoming_.data(), size, stream);
   copy(served_count_.data(), host_offsets_.data(), 1, stream);
-  const DeviceQuery asked{
-      {served_nodes_.data(), served_count_.data(), size}, query.fanout, query.key, query.hop};
+  DeviceQuery asked = query;
+  asked.frontier = {served_nodes_.data(), served_count_.data(), size};
   chooser.measure(asked, served_plan_.data(), served_offsets_.data(), stream);
   scan_.exclusive(served_offsets_.data(), size + 1, stream);
   copy(host_offsets_.data(), served_offsets_.data(), size + 1, stream);

@@ -18,6 +18,7 @@ class StagedExchange final : public DeviceNeighborExchange<Id> {
 
   bool active() const { return exchange_.active(); }
   const ExchangeReport& report() const { return exchange_.report(); }
+  void exclude(std::span<const Count> entries) { exchange_.exclude(entries); }  ///< as NeighborExchange
 
   /// REQUIRES: the query's count equals its bound.
   void ask(const DeviceQuery& query, DevicePickChooser<Id>& chooser, const cuda::Stream& stream) override;

@@ -9,6 +9,7 @@
 #include "strata/cuda/device.hpp"
 #include "strata/cuda/stream.hpp"
 #include "strata/sampling/sampler.hpp"
+#include "support/excluded_entries.hpp"
 #include "support/reference_sampler.hpp"
 
 namespace strata::sampling {
@@ -43,7 +44,8 @@ class GpuMethods : public testing::TestWithParam<MethodCase> {
   }
   static void expect_equal_to_cpu(const PlainGraph& graph, const SamplerOptions& options,
                                   const test::ViewOptions& view,
-                                  const std::vector<std::vector<NodeId>>& batches) {
+                                  const std::vector<std::vector<NodeId>>& batches,
+                                  const std::vector<Count>& excluded = {}) {
     const ViewOwner on_gpu(graph, view), on_cpu(graph, {.wide = view.wide});
     ThreadPool pool(2);
     const auto gpu = make_sampler(on_gpu.view(), options, {}, 2, pool);
@@ -53,6 +55,11 @@ class GpuMethods : public testing::TestWithParam<MethodCase> {
     for (const auto& seeds : batches) {
       SCOPED_TRACE("step " + std::to_string(step) + ", " + std::to_string(seeds.size()) + " seeds");
       const BatchKey key{.seed = 11, .epoch = 2, .step = step};
+      if (!excluded.empty() && step != 4) {  // as many as differ from batch to batch
+        const std::span entries(excluded.data(), excluded.size() / (step % 3 + 1));
+        gpu->exclude({.lists = entries});
+        cpu->exclude({.lists = entries});
+      }
       const MiniBatch batch = gpu->sample(seeds, key, static_cast<int>(step % 2), stream);
       test::expect_equal(test::plain_blocks(batch, stream),
                          test::plain_blocks(cpu->sample(seeds, key, 0, {}), {}));
@@ -99,6 +106,25 @@ TEST_P(GpuMethods, EqualTheCpu) {
       SamplerOptions options = GetParam().options(fanouts, 1024);
       options.strided = strided;
       expect_equal_to_cpu(graph, options, false, batches_of(graph));
+    }
+  }
+}
+
+TEST_P(GpuMethods, LeaveOutExcludedEntries) {
+  const PlainGraph plain = test::renumbered(
+      test::random_graph({.num_nodes = 30000, .mean_degree = 20, .hub_degree = 100000, .seed = 3}), 4);
+  const PlainGraph typed = test::typed(plain, 5, 8);
+  for (const PlainGraph* graph : {&plain, &typed}) {
+    const std::vector<Count> excluded = test::some_entries(*graph, 7);
+    for (const auto& fanouts : {std::vector<int>{5, 3, 2}, {-1, 4}, {40, 2}, {100, 3}}) {
+      for (const bool strided : {false, true}) {
+        SCOPED_TRACE(testing::PrintToString(fanouts) + (strided ? " strided" : " packed"));
+        SamplerOptions options = GetParam().options(fanouts, 1024);
+        options.strided = strided;
+        options.max_excluded = std::ssize(excluded);
+        expect_equal_to_cpu(*graph, options, {.wide = !strided, .device = kGpu}, batches_of(*graph),
+                            excluded);
+      }
     }
   }
 }

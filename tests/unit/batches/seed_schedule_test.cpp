@@ -108,10 +108,10 @@ TEST(SeedSchedule, GivesRanksTheirOwnNodes) {
       EXPECT_EQ(schedule.max_seeds(), std::min<Count>(10, counts[rank]));
       std::vector<NodeId> visited;
       for (Count step = 0; step < 4; ++step) {
-        const auto [seeds, places, num_global] = schedule.step(2, step);
-        EXPECT_EQ(num_global, schedule.num_global_seeds(step, step + 1));
-        visited.insert(visited.end(), seeds.begin(), seeds.end());
-        if (rank == 0) global += num_global;
+        const SeedSchedule::Step mine = schedule.step(2, step);
+        EXPECT_EQ(mine.num_global, schedule.num_global_seeds(step, step + 1));
+        visited.insert(visited.end(), mine.seeds.begin(), mine.seeds.end());
+        if (rank == 0) global += mine.num_global;
       }
       const Count wanted = drop_last ? counts[rank] / 10 * 10 : counts[rank];
       EXPECT_EQ(std::ssize(visited), wanted);

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "strata/util/error.hpp"
+#include "support/excluded_entries.hpp"
 #include "support/reference_sampler.hpp"
 
 namespace strata::sampling {
@@ -72,6 +73,31 @@ TEST_P(EveryMethod, ChoosesForEachRelation) {
       options.relation_fanouts[1].back() = -1;
       options.relation_fanouts[2].front() = relations > 1 ? 0 : 3;
       expect_reference_batches(graph, options, wide, seed);
+    }
+  }
+}
+
+/// Lists then fill their fanout, and those without excluded entries have the same picks as ever.
+TEST_P(EveryMethod, ChoosesAsIfExcludedEntriesWereNotThere) {
+  const PlainGraph plain = test::random_graph({.num_nodes = 2000, .hub_degree = 4000, .seed = 9});
+  ThreadPool pool(2);
+  for (const int relations : {1, 5}) {
+    const PlainGraph graph = relations == 1 ? plain : test::typed(plain, relations, 3);
+    const std::vector<Count> excluded = test::some_entries(graph, 4);
+    const ViewOwner all(graph, {}), rest(test::without(graph, excluded), {});
+    for (const auto& fanouts : {std::vector<int>{5, 3}, {-1, 2}, {40, 2}, {1, 0}}) {
+      SCOPED_TRACE(testing::PrintToString(fanouts) + " over " + std::to_string(relations) + " relations");
+      SamplerOptions options = GetParam().options(fanouts, 700);
+      options.in_degrees = false;
+      const auto expected = make_sampler(rest.view(), options, {}, 1, pool);
+      options.max_excluded = std::ssize(excluded);
+      const auto sampler = make_sampler(all.view(), options, {}, 1, pool);
+      const auto seeds = test::random_nodes(700, 0, graph.num_nodes(), 5);
+      const auto whole = test::plain_blocks(sampler->sample(seeds, {.seed = 6}, 0, {}), {});
+      sampler->exclude({.lists = excluded});
+      test::expect_equal(test::plain_blocks(sampler->sample(seeds, {.seed = 6}, 0, {}), {}),
+                         test::plain_blocks(expected->sample(seeds, {.seed = 6}, 0, {}), {}));
+      test::expect_equal(test::plain_blocks(sampler->sample(seeds, {.seed = 6}, 0, {}), {}), whole);
     }
   }
 }

@@ -25,7 +25,7 @@ imported dgl; otherwise strata.dgl.Block, which layers of strata.nn and, by edge
 from typing import TYPE_CHECKING
 
 from strata._missing import attributes_of
-from strata.dgl import dataloading, nn, sampling, utils
+from strata.dgl import dataloading, negative_sampler, nn, sampling, utils
 from strata.dgl.blocks import EID, NID, Block, to_block
 from strata.dgl.dataloading import (
     BlockSampler,
@@ -34,6 +34,7 @@ from strata.dgl.dataloading import (
     MultiLayerNeighborSampler,
     NeighborSampler,
     NodeDataLoader,
+    as_edge_prediction_sampler,
 )
 from strata.dgl.graphs import DGLGraph
 from strata.dgl.sampling import Frontier, in_subgraph, sample_neighbors
@@ -50,8 +51,10 @@ __all__ = [
     "MultiLayerNeighborSampler",
     "NeighborSampler",
     "NodeDataLoader",
+    "as_edge_prediction_sampler",
     "dataloading",
     "in_subgraph",
+    "negative_sampler",
     "nn",
     "sample_neighbors",
     "sampling",
@@ -59,7 +62,6 @@ __all__ = [
     "utils",
 ]
 
-_LINKS = "Strata samples neighbors of nodes: give the ends of a batch of pairs, pairs.unique(), as indices, and score the pairs yourself"
 _TYPES = "graphs of Strata have one type of nodes and of edges: dgl.to_homogeneous(graph) before strata.from_dgl()"
 _BEFORE = "change the graph with DGL or PyG, and give strata.from_dgl(graph) or from_pyg(data) the result"
 
@@ -78,7 +80,7 @@ if not TYPE_CHECKING:
             "random_walk": "derive from strata.NeighborChooser, or sample walks with DGL",
         }
         | dict.fromkeys(("heterograph", "DGLHeteroGraph", "HeteroGraphConv", "to_homogeneous"), _TYPES)
-        | dict.fromkeys(("EdgeDataLoader", "as_edge_prediction_sampler", "negative_sampler"), _LINKS)
+        | {"EdgeDataLoader": "DataLoader takes as_edge_prediction_sampler(sampler)"}
         | dict.fromkeys(
             ("add_self_loop", "remove_self_loop", "add_reverse_edges", "to_bidirected", "to_simple", "node_subgraph", "reverse"), _BEFORE
         ),

@@ -16,7 +16,9 @@ from strata._missing import attributes_of
 from strata._process import process
 from strata.batches import BlockBatch
 from strata.dgl.blocks import NID, Block, to_block
+from strata.dgl import negative_sampler as negative_sampler
 from strata.dgl.graphs import DGLGraph, check_device, graph_of
+from strata.dgl.pairs import EdgePredictionSampler, PairLoader, pair_graphs
 from strata.dgl.sampling import Frontier, check_fanout, keyed, sample_neighbors
 from strata.errors import InputError
 from strata.graph import Graph
@@ -61,7 +63,9 @@ class BlockSampler:
     def sample_blocks(self, g: Any, seed_nodes: Tensor, exclude_eids: Any = None) -> Any:
         """The blocks of some seeds, the layer farthest from them first."""
         if exclude_eids is not None:
-            raise InputError("exclude_eids is not possible", "Leave edges out in sample_frontier(): frontier.remove_edges(positions).")
+            raise InputError(
+                "exclude_eids is not possible", "Leave edges out in sample_frontier(): frontier.remove_edges(positions)."
+            )
         if self.num_layers is None:
             raise InputError(f"{type(self).__name__} has no number of layers", "Call super().__init__(num_layers).")
         blocks: list[Block] = []
@@ -165,6 +169,35 @@ class MultiLayerFullNeighborSampler(NeighborSampler):
         super().__init__([-1] * num_layers, **others)
 
 
+def as_edge_prediction_sampler(
+    sampler: NeighborSampler,
+    exclude: str | None = None,
+    reverse_eids: Any = None,
+    reverse_etypes: Any = None,
+    negative_sampler: negative_sampler.PerSourceUniform | None = None,
+    **others: Any,
+) -> EdgePredictionSampler:
+    """A sampler of edges to predict: DataLoader(graph, ids of edges, this) gives (input nodes, pair graph, blocks).
+
+    With a negative sampler it gives (input nodes, pair graph, negative graph, blocks). The edges that `exclude` names are left out
+    before neighbors are chosen, those of all ranks' batches of a step; DGL takes them out of what was chosen.
+
+    Args:
+        sampler: a NeighborSampler whose methods are its own.
+        exclude: None; "self": the edges of the step; "reverse_id": also those that reverse_eids [edges] names.
+        negative_sampler: negative_sampler.Uniform(k).
+        others: prefetch_labels, which must be left out.
+    """
+    if not isinstance(sampler, NeighborSampler) or not sampler.runs_in_cpp():
+        raise InputError(f"edges are not predicted with a {type(sampler).__name__}", "Give a NeighborSampler.")
+    if reverse_etypes is not None or any(value is not None for value in others.values()):
+        raise InputError(
+            f"{', '.join([*others] or ['reverse_etypes'])} {'is' if len(others) < 2 else 'are'} not possible",
+            "strata.LinkLoader takes graphs of several types; look labels of edges up by pair_graph.edata[EID].",
+        )
+    return EdgePredictionSampler(sampler, exclude, reverse_eids, negative_sampler)
+
+
 # Options of DGL's loaders that have no effect here, and their values that are accepted silently.
 _WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
     "num_workers": (0,),
@@ -196,7 +229,8 @@ class DataLoader:
         graph: of strata.load() and its like, or a DGLGraph of one.
         indices: ids or a mask. Those of this rank, as scripts slice them, each rank with its own number of batches; with
             `use_ddp`, those of all ranks, which are dealt to them, and loops over the batches are then collective.
-        graph_sampler: a NeighborSampler, or what was derived from BlockSampler.
+        graph_sampler: a NeighborSampler, or what was derived from BlockSampler; or as_edge_prediction_sampler(), with ids of edges
+            as indices. These are all ranks', with `use_ddp`.
         device: only this process's.
         use_ddp: see `indices`. A rank may get a batch without seeds: sum losses, and multiply by batch.sum_scale.
         ddp_seed: keys the order and the choice of neighbors.
@@ -209,7 +243,7 @@ class DataLoader:
         self,
         graph: Graph | DGLGraph,
         indices: Any,
-        graph_sampler: BlockSampler,
+        graph_sampler: BlockSampler | EdgePredictionSampler,
         device: Any = None,
         use_ddp: bool = False,
         ddp_seed: int = 0,
@@ -221,16 +255,14 @@ class DataLoader:
         **others: Any,
     ) -> None:
         self.graph = graph_of(graph)
-        if not isinstance(graph_sampler, BlockSampler):
-            raise InputError(
-                f"graph_sampler is a {type(graph_sampler).__name__}", "Derive it from strata.dgl.BlockSampler."
-            )
+        if not isinstance(graph_sampler, (BlockSampler, EdgePredictionSampler)):
+            raise InputError(f"graph_sampler is a {type(graph_sampler).__name__}", "Derive it from strata.dgl.BlockSampler.")
         if blocks not in ("auto", "dgl", "strata"):
             raise InputError(f"blocks={blocks!r} is not possible", 'Choose "auto", "dgl" or "strata".')
         _say_what_has_no_effect(others)
         check_device(device)
         self._given = graph  # what samplers of one's own are given
-        self.graph_sampler = graph_sampler
+        self.graph_sampler: Any = graph_sampler
         self._blocks = blocks
         self._options: dict[str, Any] = {
             "batch_size": _arguments.integer(batch_size, "batch_size", 1),
@@ -240,10 +272,35 @@ class DataLoader:
         self._seed = _arguments.integer(ddp_seed, "ddp_seed", 0, (1 << 64) - 1)
         self._epoch = 0
         self._own = not use_ddp
-        self._loader: NodeLoader | None = None
+        self._loader: NodeLoader | PairLoader | None = None
+        if isinstance(graph_sampler, EdgePredictionSampler):
+            self._ids = torch.as_tensor(indices).cpu()
+            self._loader = self._loader_of_pairs(graph_sampler)
+            return
         self._ids = _ids(self.graph, indices)
         if isinstance(graph_sampler, NeighborSampler) and graph_sampler.runs_in_cpp():
             self._loader = self._loader_of(graph_sampler)
+
+    def _loader_of_pairs(self, edges: EdgePredictionSampler) -> PairLoader:
+        if self._own and process().size > 1:
+            raise InputError(
+                "ranks are to predict edges of their own", "Give all ranks the same ids, and use_ddp=True, which deals them."
+            )
+        sampler = edges.sampler
+        return PairLoader(
+            self.graph,
+            self._ids,
+            fanouts=sampler.fanouts[::-1],
+            neg_sampling=None if edges.negatives is None else edges.negatives.to_strata(),
+            exclude_seed_edges=edges.exclude is not None,
+            reverse=False if edges.reverse_eids is None else edges.reverse_eids,
+            sampler="uniform" if sampler.prob is None else "weighted",
+            replace=sampler.replace,
+            seed=self._seed,
+            features=edges.feature_name is not None,
+            transposes=not self._gives_dgl(),
+            **self._options,
+        )
 
     def _loader_of(self, sampler: NeighborSampler) -> NodeLoader:
         return _BlockLoader(
@@ -280,7 +337,20 @@ class DataLoader:
 
     def __iter__(self) -> Iterator[Any]:
         epoch, self._epoch = self._epoch, self._epoch + 1
+        if isinstance(self._loader, PairLoader):
+            return self._pairs(self._loader, epoch)
         return self._from_cpp(self._loader, epoch) if self._loader is not None else self._from_python(epoch)
+
+    def _pairs(self, loader: PairLoader, epoch: int) -> Iterator[Any]:
+        edges: EdgePredictionSampler = self.graph_sampler
+        loader.set_epoch(epoch)
+        for item in loader:
+            sample, x = item if edges.feature_name is not None else (item, None)
+            graphs = [
+                graph for graph in pair_graphs(sample, self._ids, 0 if edges.negatives is None else edges.negatives.k) if graph
+            ]
+            batch = self._finish(sample, sample.blocks, x, None)
+            yield (batch.input_nodes, *(graph.to_dgl() if self._gives_dgl() else graph for graph in graphs), batch.blocks)
 
     def _from_cpp(self, loader: NodeLoader, epoch: int) -> Iterator[Any]:
         loader.set_epoch(epoch)
@@ -295,7 +365,9 @@ class DataLoader:
             input_id, scales = self._share(order, step)
             seeds = self._ids[input_id].to(process().device)
             with keyed(self.graph, self._seed, epoch, step, self._hops_with_transposes()):
-                input_nodes, output_nodes, blocks = _checked(self.graph_sampler, "sample", self.graph_sampler.sample(self._given, seeds))
+                input_nodes, output_nodes, blocks = _checked(
+                    self.graph_sampler, "sample", self.graph_sampler.sample(self._given, seeds)
+                )
             batch = BlockBatch(input_nodes, output_nodes, blocks)
             batch.loss_scale, batch.sum_scale = scales
             batch.input_id = input_id.to(seeds.device)
@@ -371,9 +443,9 @@ def _say_what_has_no_effect(others: dict[str, Any]) -> None:
 
 
 if not TYPE_CHECKING:
-    _LINKS = "give the ends of a batch of pairs, pairs.unique(), as indices of a DataLoader, and score the pairs yourself"
+    _LINKS = "DataLoader takes as_edge_prediction_sampler(sampler)"
     __getattr__ = attributes_of(
         __name__,
-        dict.fromkeys(("EdgeDataLoader", "as_edge_prediction_sampler", "negative_sampler", "EdgeCollator"), _LINKS)
+        dict.fromkeys(("EdgeDataLoader", "EdgeCollator"), _LINKS)
         | dict.fromkeys(("ClusterGCNSampler", "ShaDowKHopSampler", "SAINTSampler"), "derive from BlockSampler"),
     )

@@ -243,6 +243,55 @@ void bind_attention(nb::module_& module) {
       "grad_rows"_a.noconvert(), "stream"_a);
 }
 
+nn::DotAttention dots_of(const nn::EdgeLists& edges, const Matrix& queries, const Matrix& rows, Count heads) {
+  return {.edges = edges,
+          .num_src = extent(rows, 0),
+          .heads = heads,
+          .head_cols = extent(queries, 1) / heads,
+          .dtype = dtype_of(rows),
+          .queries = queries.data(),
+          .rows = rows.data()};
+}
+
+void attend_by_dots(const Array<const Count>& indptr, const Array<const std::int32_t>& indices,
+                    const Matrix& queries, const Matrix& rows, Count heads, const Array<float>& log_sums,
+                    const AnyMutableArray& out, std::uintptr_t stream) {
+  const nn::DotAttentionForward pass{.over = dots_of(lists_of(indptr, indices), queries, rows, heads),
+                                     .log_sums = log_sums.data(),
+                                     .out = out.data()};
+  const cuda::Stream on = borrow_stream(device_of(out), stream);
+  const nb::gil_scoped_release guard;
+  nn::attend_by_dots(pass, on);
+}
+
+void attend_by_dots_grad(const Array<const Count>& indptr, const Array<const std::int32_t>& indices,
+                         const Matrix& queries, const Matrix& rows, Count heads,
+                         const Array<const Count>& out_indptr, const Array<const std::int32_t>& out_indices,
+                         const Array<const float>& log_sums, const Matrix& grad_out,
+                         const Array<float>& means, const AnyMutableArray& grad_queries,
+                         const AnyMutableArray& grad_rows, std::uintptr_t stream) {
+  nn::DotAttentionGrad pass{.over = dots_of(lists_of(indptr, indices), queries, rows, heads),
+                            .log_sums = log_sums.data(),
+                            .grad_out = grad_out.data(),
+                            .means = means.data(),
+                            .grad_queries = grad_queries.data(),
+                            .grad_rows = grad_rows.data()};
+  pass.over.out_edges = lists_of(out_indptr, out_indices);
+  const cuda::Stream on = borrow_stream(device_of(grad_out), stream);
+  const nb::gil_scoped_release guard;
+  nn::attend_by_dots_grad(pass, on);
+}
+
+void bind_dots(nb::module_& module) {
+  module.def("attend_by_dots", &attend_by_dots, "indptr"_a.noconvert(), "indices"_a.noconvert(),
+             "queries"_a.noconvert(), "rows"_a.noconvert(), "heads"_a, "log_sums"_a.noconvert(),
+             "out"_a.noconvert(), "stream"_a);
+  module.def("attend_by_dots_grad", &attend_by_dots_grad, "indptr"_a.noconvert(), "indices"_a.noconvert(),
+             "queries"_a.noconvert(), "rows"_a.noconvert(), "heads"_a, "out_indptr"_a.noconvert(),
+             "out_indices"_a.noconvert(), "log_sums"_a.noconvert(), "grad_out"_a.noconvert(),
+             "means"_a.noconvert(), "grad_queries"_a.noconvert(), "grad_rows"_a.noconvert(), "stream"_a);
+}
+
 }  // namespace
 
 void bind_nn(nb::module_& module) {
@@ -267,6 +316,7 @@ void bind_nn(nb::module_& module) {
   module.def("score_heads", &score_heads, "rows"_a.noconvert(), "weights"_a.noconvert(),
              "scores"_a.noconvert(), "stream"_a);
   bind_attention(module);
+  bind_dots(module);
 }
 
 }  // namespace strata::python

@@ -217,4 +217,40 @@ struct EdgeAttentionGrad {
 };
 void attend_over_edges_grad(const EdgeAttentionGrad& pass, const cuda::Stream& stream);
 
+/// Softmax attention by dot products (Vaswani et al., "Attention is all you need", NIPS 2017) over edges, with
+/// one or more heads:
+///
+///     s(u, v)  = <queries[v], keys[u]>
+///     out[v]   = sum of exp(s(u, v)) values[u] / sum of exp(s(u, v)) over the in-neighbors u of v
+///
+/// A row has its key and its value one after the other, [2, heads, head_cols].
+struct DotAttention {
+  EdgeLists edges;
+  EdgeLists out_edges{};  ///< of transpose_edges(), for gradients
+  Count num_src = 0;
+  Count heads = 1, head_cols = 0;
+  DType dtype = DType::f32;       ///< of queries, rows, the result and all gradients; bf16 on GPUs only
+  const void* queries = nullptr;  ///< [edges.rows, heads * head_cols]
+  const void* rows = nullptr;     ///< [num_src, 2 * heads * head_cols]
+
+  STRATA_HOST_DEVICE Count cols() const { return heads * head_cols; }
+};
+
+struct DotAttentionForward {
+  DotAttention over;
+  float* log_sums = nullptr;  ///< [destinations, heads] log of the softmax's denominators, for the gradient
+  void* out = nullptr;        ///< [destinations, heads * head_cols]
+};
+void attend_by_dots(const DotAttentionForward& pass, const cuda::Stream& stream);
+
+struct DotAttentionGrad {
+  DotAttention over;
+  const float* log_sums = nullptr;  ///< of the forward pass
+  const void* grad_out = nullptr;   ///< [destinations, heads * head_cols]
+  float* means = nullptr;           ///< [destinations, heads] scratch: sum of the softmax times its gradient
+  void* grad_queries = nullptr;     ///< [destinations, heads * head_cols]
+  void* grad_rows = nullptr;        ///< [num_src, 2 * heads * head_cols]
+};
+void attend_by_dots_grad(const DotAttentionGrad& pass, const cuda::Stream& stream);
+
 }  // namespace strata::nn

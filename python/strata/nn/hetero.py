@@ -19,7 +19,7 @@ from strata.nn.gat import GATConv
 from strata.nn.edges import EdgeLists
 from strata.nn.relations import EdgeType, RelationLists, SourceLists, merged_edges, most_relations, relations_of
 from strata.nn.sage import SAGEConv, sum_of_neighbors
-from strata.nn.typed_linear import map_by_type, nodes_by_type, of_types
+from strata.nn.typed_linear import map_by_type, nodes_by_type, of_types, only_neighbors, rows_of_pairs
 
 
 class _Merged(NamedTuple):
@@ -210,10 +210,7 @@ def _gat(layers: list[GATConv], merged: _Merged) -> Tensor:
     relations, first = merged.relations, layers[0]
     pairs = SourceLists(relations, most_relations(merged.edge_types, 0))
     weights = torch.stack([layer.lin.weight for layer in layers if layer.lin is not None])
-    if needs_grad(merged.x):
-        x_src = sum_of_neighbors(merged.x, pairs.sources)
-    else:  # an empty pair has any source: nothing reads its row, whose gradient is 0
-        x_src = merged.x.index_select(0, _only_neighbors(pairs.sources))
+    x_src = rows_of_pairs(merged.x, pairs.sources)
     rows = ops.grouped_product(x_src, weights.transpose(1, 2).to(x_src.dtype), pairs.ends)
     by_head = weights.view(len(layers), first.heads, first.out_channels, -1)
     attention = torch.stack([torch.cat([layer.att_src for layer in layers]), torch.cat([layer.att_dst for layer in layers])])
@@ -258,14 +255,9 @@ def _scores_of_nodes(columns: Tensor, merged: _Merged, pairs: SourceLists) -> tu
     return src_scores, dst_scores
 
 
-def _only_neighbors(rows: EdgeLists) -> Tensor:
-    """The node of each row, which has it as its only neighbor; empty ones have any node."""
-    return rows.indices[rows.indptr[:-1].clamp(max=max(0, len(rows.indices) - 1))]
-
-
 def _numbers(rows: EdgeLists, ends: Tensor, first: int, count: int) -> Tensor:
     """node * count + first + relation of each row. Empty rows have nodes in turn: sums of their gradients, which are 0, would wait for
     each other at a single one."""
     places = torch.arange(rows.num_dst, device=ends.device, dtype=torch.int32)
-    nodes = torch.where(rows.indptr.diff() > 0, _only_neighbors(rows), places % max(1, rows.num_src))
+    nodes = torch.where(rows.indptr.diff() > 0, only_neighbors(rows), places % max(1, rows.num_src))
     return nodes.long() * count + first + torch.searchsorted(ends, places, right=True).clamp(max=len(ends) - 1)

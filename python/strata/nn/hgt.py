@@ -13,19 +13,19 @@ from torch import Tensor
 from strata.batches import Block
 from strata.errors import InputError
 from strata.nn import ops
-from strata.nn._attention import EdgeRows
+from strata._arrays import on_device
+from strata.nn._dots import attend_by_dots
 from strata.nn._inputs import as_product, check_channels, check_others, inputs_of, refuse, without_half
 from strata.nn.edges import EdgeLists
-from strata.nn.relations import EdgeType, NodesByRelation, merged_edges, most_relations
-from strata.nn.sage import sum_of_neighbors
-from strata.nn.typed_linear import HeteroDictLinear, HeteroLinear, key_of, map_by_type, nodes_by_type, of_types
+from strata.nn.relations import ALIGNED, EdgeType, NodesByRelation, destinations_of, merged_edges, most_relations
+from strata.nn.typed_linear import HeteroDictLinear, HeteroLinear, key_of, map_by_type, nodes_by_type, of_types, rows_of_pairs
 
 
 class HGTConv(torch.nn.Module):
     """torch_geometric.nn.HGTConv: attention of a node over its neighbors of all relations together, by keys, queries and values.
 
     Keys and values of each source are mapped once for every relation that it occurs in, all of them by one grouped product
-    (Hu et al., "Heterogeneous graph transformer", WWW 2020). Attention is computed in float32.
+    (Hu et al., "Heterogeneous graph transformer", WWW 2020); nothing is stored per edge. Attention is computed in float32.
 
     Args:
         in_channels: columns of x of each type, or of all.
@@ -86,7 +86,10 @@ class HGTConv(torch.nn.Module):
         mapped = self.kqv_lin(x_dict)
         sizes = {kind: len(rows) for kind, rows in mapped.items()}
         kqv = without_half(torch.cat(list(mapped.values())))
-        attended = self._attend(kqv, *merged_edges(sizes, edge_index_dict, active, self.edge_types, kqv.device))
+        lists, types = merged_edges(sizes, edge_index_dict, active, self.edge_types, kqv.device)
+        # Types may have other numbers of columns, so that kqv are the rows that relations map.
+        kept = torch.eye(kqv.shape[1], device=kqv.device).expand(len(self.edge_types), -1, -1)
+        attended = self._attend(kqv, self._fold(kept), kqv[:, self.out_channels : 2 * self.out_channels], lists, types)
         reached = {kind[2] for kind in self.edge_types}
         parts = zip(sizes, torch.split(torch.nn.functional.gelu(attended), list(sizes.values())))
         out_dict = self.out_lin({kind: part for kind, part in parts if kind in reached})
@@ -103,8 +106,11 @@ class HGTConv(torch.nn.Module):
                 "Map them to as many columns before, or give x_dict and edge_index_dict.",
             )
         inputs = inputs_of("HGTConv", x, block, None, next(iter(self.in_channels.values())))
-        kqv = _map(self.kqv_lin, x, nodes_by_type(block, block.num_src), block.types.of_nodes)
-        attended = self._attend(kqv, inputs.lists, block.types.of_edges)
+        rows, maps = _with_ones(x), _with_biases(self.kqv_lin)
+        queries = torch.split(maps, self.out_channels, dim=2)[1]
+        sources = on_device([self.node_types.index(kind[0]) for kind in self.edge_types], x.device)
+        queries = map_by_type(rows, nodes_by_type(block, block.num_dst), queries)
+        attended = self._attend(rows, self._fold(maps.index_select(0, sources)), queries, inputs.lists, block.types.of_edges)
         of_dst = block.types.of_nodes[: block.num_dst]
         out = _map(self.out_lin, torch.nn.functional.gelu(attended), nodes_by_type(block, block.num_dst), of_dst)
         gates = torch.stack([self.skip[key_of(kind)] for kind in self.node_types]).sigmoid()
@@ -117,37 +123,37 @@ class HGTConv(torch.nn.Module):
             out = gate * out + (1 - gate) * x.to(out.dtype)
         return as_product(out)
 
-    def _attend(self, kqv: Tensor, lists: EdgeLists, types: Tensor) -> Tensor:
-        """[num_dst, out_channels] of the keys, queries and values [num_src, 3 * out_channels]."""
-        keys, queries, values = torch.split(kqv, self.out_channels, dim=1)
-        types = lists.ordered(types)
-        pairs = NodesByRelation(
-            types, lists.indices.long(), lists.num_src, len(self.edge_types), most_relations(self.edge_types, 0)
-        )
-        rows = sum_of_neighbors(torch.cat([keys, values], dim=1), pairs.lists_of_rows())
-        of_edges = EdgeRows.of_pairs(pairs).of_edges(self._relate(rows, pairs))
-        edges = EdgeRows.of_destinations(lists)
-        keys, values = (
-            part.view(-1, self.heads, self.out_channels // self.heads)
-            for part in torch.split(of_edges, self.out_channels, dim=1)
-        )
-        queries = edges.of_edges(queries[: lists.num_dst]).view_as(keys)
-        attention = edges.softmax((queries * keys).float().sum(-1))
-        return edges.summed((values * attention.unsqueeze(-1).to(values.dtype)).flatten(1))
+    def _fold(self, maps: Tensor) -> Tensor:
+        """[R, in, 2 * out_channels] from a source's row to its key, times all that scales a score, and its value.
 
-    def _relate(self, rows: Tensor, pairs: NodesByRelation) -> Tensor:
-        """Keys and values of the pairs, each head by the weight of their relation; keys are scaled for scores."""
-        heads, columns, relations = self.heads, self.out_channels // self.heads, len(self.edge_types)
+        maps [R, in, 3 * out_channels] give the keys, queries and values that the relations map.
+        """
+        columns, relations = self.out_channels // self.heads, len(self.edge_types)
+        keys, _, values = maps.view(*maps.shape[:2], 3, self.heads, columns).unbind(2)
         scale = torch.cat([self.p_rel[key_of("__".join(kind))] for kind in self.edge_types]).t() / math.sqrt(columns)
         # A gate that is not used has a gradient of 0, without which DistributedDataParallel does not go on.
         scale = scale + 0 * torch.cat([self.skip[key_of(kind)] for kind in self.node_types]).sum()
-        of_keys = self.k_rel.weight.view(heads, relations, columns, columns) * scale[..., None, None]
-        weights = torch.cat([of_keys.flatten(0, 1), self.v_rel.weight]).to(rows.dtype)
-        # A head after the other, as groups of one product.
-        by_head = rows.view(-1, 2 * heads, columns).transpose(0, 1).reshape(-1, columns)
-        firsts = torch.arange(2 * heads, device=rows.device, dtype=torch.int32) * pairs.size
-        mapped = ops.grouped_product(by_head, weights, (firsts.unsqueeze(1) + pairs.ends).flatten())
-        return mapped.view(2 * heads, -1, columns).transpose(0, 1).reshape(-1, 2 * self.out_channels)
+        of_keys, of_values = (maps.weight.view(self.heads, relations, columns, -1) for maps in (self.k_rel, self.v_rel))
+        folded = [
+            torch.einsum("rihd,hrde->rihe", part, by)
+            for part, by in ((keys, of_keys * scale[..., None, None]), (values, of_values))
+        ]
+        return torch.stack(folded, dim=2).flatten(2)
+
+    def _attend(self, x: Tensor, weights: Tensor, queries: Tensor, lists: EdgeLists, types: Tensor) -> Tensor:
+        """[num_dst, out_channels]; weights of _fold(), queries [at least num_dst, out_channels], and the relation of each edge."""
+        with torch.no_grad():
+            pairs = NodesByRelation(
+                lists.ordered(types),
+                lists.indices.long(),
+                lists.num_src,
+                len(self.edge_types),
+                most_relations(self.edge_types, 0),
+            )
+            of_pairs = pairs.lists_of_edges(lists.num_dst, lists.indptr, destinations_of(lists))
+        sources = rows_of_pairs(x, pairs.lists_of_rows())
+        rows = ops.grouped_product(sources, weights.to(sources.dtype), pairs.ends)
+        return attend_by_dots(queries[: lists.num_dst].to(rows.dtype), rows, of_pairs, self.heads)
 
     def extra_repr(self) -> str:
         """The text in brackets where the layer is printed."""
@@ -158,3 +164,17 @@ def _map(maps: HeteroDictLinear, x: Tensor, by_type: NodesByRelation, types: Ten
     weights, biases = maps.weights()
     out = map_by_type(x, by_type, weights)
     return out if biases is None else out + of_types(types, biases.to(out.dtype))
+
+
+def _with_ones(x: Tensor) -> Tensor:
+    """Rows with columns that begin with a one, by which a product adds a bias; so many that rows stay aligned."""
+    ones = torch.zeros(ALIGNED, dtype=x.dtype, device=x.device)
+    ones[:1] = 1
+    return torch.cat([x, ones.expand(len(x), -1)], dim=1)
+
+
+def _with_biases(maps: HeteroDictLinear) -> Tensor:
+    """[T, in + ALIGNED, out] for rows _with_ones()."""
+    weights, biases = maps.weights()
+    assert biases is not None
+    return torch.cat([weights, torch.nn.functional.pad(biases.unsqueeze(1), (0, 0, 0, ALIGNED - 1))], dim=1)

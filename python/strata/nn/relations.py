@@ -26,6 +26,12 @@ def indptr_of(counts: Tensor) -> Tensor:
     return torch.nn.functional.pad(counts.cumsum(0), (1, 0))
 
 
+def destinations_of(lists: EdgeLists) -> Tensor:
+    """int64 [E]: the destination of each edge."""
+    nodes = torch.arange(lists.num_dst, device=lists.indptr.device)
+    return torch.repeat_interleave(nodes, lists.indptr.diff(), output_size=lists.num_edges)
+
+
 class ListsAndBack(EdgeLists):
     """Lists whose transpose is made by a function, when it is first needed; `indices` may be longer than the lists."""
 
@@ -96,6 +102,12 @@ class NodesByRelation:
         """From the rows to the nodes, whose neighbors are their rows in the order of relations."""
         return ListsAndBack(self.size, self.num_nodes, *self._of_nodes(self.num_nodes), self._of_rows)
 
+    def lists_of_edges(self, num_dst: int, indptr: Tensor, destinations: Tensor) -> EdgeLists:
+        """From the rows to the destinations of the edges: int [E], ascending, those of v being [indptr[v], indptr[v + 1])."""
+        rows = torch.empty_like(self.rows)
+        rows[self.order] = self.rows
+        return ListsAndBack(self.size, num_dst, indptr, rows.int(), lambda: (self.indptr, destinations[self.order].int()))
+
     def _of_rows(self) -> tuple[Tensor, Tensor]:
         return indptr_of((self.indptr.diff() > 0).long()), self._nodes.int()
 
@@ -130,9 +142,7 @@ class RelationLists:
                 f"edge_type has the shape {list(types.shape)} for {lists.num_edges} edges", "Give one relation per edge."
             )
         check_types("edge_type has relations", types, num_relations)
-        destinations = torch.repeat_interleave(
-            torch.arange(lists.num_dst, device=types.device), lists.indptr.diff(), output_size=lists.num_edges
-        )
+        destinations = destinations_of(lists)
         self.num_relations = num_relations
         self.by_destination = made = NodesByRelation(types, destinations, lists.num_dst, num_relations, most)
         self.rows = EdgeLists(lists.num_src, made.size, made.indptr, lists.indices[made.order])
@@ -154,13 +164,8 @@ class SourceLists:
         """`most` is the largest number of relations out of a node, where it is known."""
         rows = relations.rows
         made = NodesByRelation(relations.types, rows.indices.long(), rows.num_src, relations.num_relations, most)
-        pairs = torch.empty_like(made.rows)
-        pairs[made.order] = made.rows
         self.sources = made.lists_of_rows()
-        of_edges = relations.by_destination.rows
-        self.of_rows = ListsAndBack(
-            made.size, rows.num_dst, rows.indptr, pairs.int(), lambda: (made.indptr, of_edges[made.order].int())
-        )
+        self.of_rows = made.lists_of_edges(rows.num_dst, rows.indptr, relations.by_destination.rows)
         self.ends = made.ends
 
 

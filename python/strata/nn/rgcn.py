@@ -133,8 +133,11 @@ class RGCNConv(torch.nn.Module):
     def _finish(self, mapped: Tensor, x_dst: Tensor | None, relations: RelationLists) -> Tensor:
         out = sum_of_neighbors(mapped, relations.of_nodes)
         if self.root is not None and x_dst is not None:
-            out = out + (x_dst @ self.root.to(out.dtype) if x_dst.is_floating_point() else self.root[x_dst])
-        return as_product(out if self.bias is None else out + self.bias.to(out.dtype))
+            if x_dst.is_floating_point():  # in place: a sum of its own would be one more pass over the rows
+                out = out.addmm_(x_dst.to(out.dtype), self.root.to(out.dtype))
+            else:
+                out = out + self.root[x_dst]
+        return as_product(out if self.bias is None else out.add_(self.bias.to(out.dtype)))
 
     def _ids(self, x: Features | None) -> tuple[Tensor, Tensor] | None:
         """The ids of sources and destinations that stand for one-hot features; None for features."""

@@ -14,9 +14,9 @@ from strata.batches import Block
 from strata._arrays import on_device
 from strata.errors import InputError
 from strata.nn import ops
-from strata.nn._inputs import as_product, check_channels, refuse, without_half
+from strata.nn._inputs import as_product, check_channels, needs_grad, refuse, without_half
 from strata.nn._linear import reset_glorot, reset_module
-from strata.nn.edges import lists_of
+from strata.nn.edges import EdgeLists, lists_of
 from strata.nn.relations import ALIGNED, NodesByRelation, check_types
 from strata.nn.sage import sum_of_neighbors
 
@@ -31,6 +31,16 @@ def map_by_type(x: Tensor, by_type: NodesByRelation, weights: Tensor) -> Tensor:
     """x[v] @ weights[type of v] of the first nodes of x, [nodes, out]; weights [T, in, out]."""
     rows = sum_of_neighbors(x, by_type.lists_of_rows(x.shape[0]))
     return sum_of_neighbors(ops.grouped_product(rows, weights.to(rows.dtype), by_type.ends), by_type.lists_of_nodes())
+
+
+def only_neighbors(rows: EdgeLists) -> Tensor:
+    """The node of each row, which has it as its only neighbor; empty ones have any node."""
+    return rows.indices[rows.indptr[:-1].clamp(max=max(0, len(rows.indices) - 1))]
+
+
+def rows_of_pairs(x: Tensor, sources: EdgeLists) -> Tensor:
+    """The row of each pair's node. Empty pairs have that of any: nothing may read what is made of it, so that its gradient is 0."""
+    return sum_of_neighbors(x, sources) if needs_grad(x) else x.index_select(0, only_neighbors(sources))
 
 
 def nodes_by_type(block: Block, num_nodes: int) -> NodesByRelation:

@@ -5,7 +5,7 @@
 
 #include "kernels/kernels.hpp"
 
-/// The kernels of attention over edges (EdgeAttention). As in `kernels.hpp`, all memory lies on one device,
+/// The kernels of attention over edges (EdgeAttention, DotAttention). As in `kernels.hpp`, all memory lies on one device,
 /// nothing is allocated, and any number of threads gives the same bits.
 namespace strata::nn {
 
@@ -38,6 +38,8 @@ class AttentionKernels {
   virtual void head_dots(const HeadScores& dots, CUstream_st* stream) const = 0;
   virtual void forward(const EdgeAttentionForward& pass, CUstream_st* stream) const = 0;
   virtual void backward(const EdgeAttentionGrad& pass, CUstream_st* stream) const = 0;
+  virtual void forward(const DotAttentionForward& pass, CUstream_st* stream) const = 0;
+  virtual void backward(const DotAttentionGrad& pass, CUstream_st* stream) const = 0;
 };
 
 const AttentionKernels& cpu_attention_kernels();

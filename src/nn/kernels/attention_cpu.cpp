@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "kernels/attention.hpp"
 #include "kernels/parallel_cpu.hpp"
@@ -140,13 +141,88 @@ inline void grad_of_src(const EdgeAttentionGrad& pass, const Head& head, Count u
     add_scaled(out, pass.dst_weights + head.head * cols, pass.grad_dst_scores[head.at(u)], cols);
 }
 
+/// One head of DotAttention and its slices of rows.
+struct DotHead {
+  const DotAttention& over;
+  Count head;
+
+  template <typename T>
+  auto slice(T* rows, Count r) const {
+    using Floats = std::conditional_t<std::is_const_v<T>, const float, float>;
+    return static_cast<Floats*>(rows) + r * over.cols() + head * over.head_cols;
+  }
+  const float* query(Count v) const { return slice(over.queries, v); }
+  const float* key(Count u) const { return slice(over.rows, 2 * u); }
+  const float* value(Count u) const { return slice(over.rows, 2 * u + 1); }
+  float score(Count u, Count v) const { return dot(query(v), key(u), over.head_cols); }
+  Count at(Count r) const { return r * over.heads + head; }
+};
+
+inline void attend(const DotAttentionForward& pass, const DotHead& head, Count v) {
+  const EdgeLists& edges = head.over.edges;
+  float* out = head.slice(pass.out, v);
+  std::fill_n(out, head.over.head_cols, 0.0f);
+  float largest = -std::numeric_limits<float>::infinity(), sum = 0.0f;
+  for (Count e = edges.indptr[v]; e < edges.indptr[v + 1]; ++e) {
+    const Count u = edges.indices[e];
+    const float score = head.score(u, v);
+    if (score > largest) {
+      const float shrunk = std::exp(largest - score);
+      for (Count c = 0; c < head.over.head_cols; ++c) out[c] *= shrunk;
+      sum *= shrunk;
+      largest = score;
+    }
+    const float weight = std::exp(score - largest);
+    sum += weight;
+    add_scaled(out, head.value(u), weight, head.over.head_cols);
+  }
+  pass.log_sums[head.at(v)] = largest + std::log(sum);
+  if (sum == 0.0f) return;
+  for (Count c = 0; c < head.over.head_cols; ++c) out[c] /= sum;
+}
+
+/// The gradient of a query is the sum of p (g - mean) over its keys, as in grad_of_dst() above.
+inline void grad_of_query(const DotAttentionGrad& pass, const DotHead& head, Count v) {
+  const EdgeLists& edges = head.over.edges;
+  const Count cols = head.over.head_cols;
+  const float* grad = head.slice(pass.grad_out, v);
+  float* out = head.slice(pass.grad_queries, v);
+  const auto for_each_edge = [&](const auto& body) {
+    for (Count e = edges.indptr[v]; e < edges.indptr[v + 1]; ++e) {
+      const Count u = edges.indices[e];
+      body(u, std::exp(head.score(u, v) - pass.log_sums[head.at(v)]), dot(grad, head.value(u), cols));
+    }
+  };
+  float mean = 0.0f;
+  for_each_edge([&](Count, float p, float g) { mean += p * g; });
+  pass.means[head.at(v)] = mean;
+  std::fill_n(out, cols, 0.0f);
+  for_each_edge([&](Count u, float p, float g) { add_scaled(out, head.key(u), p * (g - mean), cols); });
+}
+
+inline void grad_of_row(const DotAttentionGrad& pass, const DotHead& head, Count u) {
+  const EdgeLists& edges = head.over.out_edges;
+  const Count cols = head.over.head_cols;
+  float *grad_key = head.slice(pass.grad_rows, 2 * u), *grad_value = head.slice(pass.grad_rows, 2 * u + 1);
+  std::fill_n(grad_key, cols, 0.0f);
+  std::fill_n(grad_value, cols, 0.0f);
+  for (Count e = edges.indptr[u]; e < edges.indptr[u + 1]; ++e) {
+    const Count v = edges.indices[e];
+    const float* grad = head.slice(pass.grad_out, v);
+    const float p = std::exp(head.score(u, v) - pass.log_sums[head.at(v)]);
+    const float g = dot(grad, head.value(u), cols);
+    add_scaled(grad_key, head.query(v), p * (g - pass.means[head.at(v)]), cols);
+    add_scaled(grad_value, grad, p, cols);
+  }
+}
+
 /// Calls body(head, row) for all rows and heads, in pieces of equal work.
-template <typename Body>
-void for_heads(const EdgeAttention& over, const Count* indptr, Count rows, const Body& body) {
+template <typename OneHead = Head, typename Over, typename Body>
+void for_heads(const Over& over, const Count* indptr, Count rows, const Body& body) {
   if (rows == 0) return;
   for_edges(indptr, rows, over.cols(), [&](Count begin, Count end) {
     for (Count row = begin; row < end; ++row) {
-      for (Count head = 0; head < over.heads; ++head) body(Head{over, head}, row);
+      for (Count head = 0; head < over.heads; ++head) body(OneHead{over, head}, row);
     }
   });
 }
@@ -172,6 +248,18 @@ class CpuAttention final : public AttentionKernels {
               [&pass](const Head& head, Count v) { grad_of_dst(pass, head, v); });
     for_heads(pass.over, pass.over.out_edges.indptr, pass.over.num_src,
               [&pass](const Head& head, Count u) { grad_of_src(pass, head, u); });
+  }
+
+  void forward(const DotAttentionForward& pass, CUstream_st*) const override {
+    for_heads<DotHead>(pass.over, pass.over.edges.indptr, pass.over.edges.rows,
+                       [&pass](const DotHead& head, Count v) { attend(pass, head, v); });
+  }
+
+  void backward(const DotAttentionGrad& pass, CUstream_st*) const override {
+    for_heads<DotHead>(pass.over, pass.over.edges.indptr, pass.over.edges.rows,
+                       [&pass](const DotHead& head, Count v) { grad_of_query(pass, head, v); });
+    for_heads<DotHead>(pass.over, pass.over.out_edges.indptr, pass.over.num_src,
+                       [&pass](const DotHead& head, Count u) { grad_of_row(pass, head, u); });
   }
 };
 

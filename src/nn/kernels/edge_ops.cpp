@@ -157,4 +157,14 @@ void attend_over_edges_grad(const EdgeAttentionGrad& pass, const cuda::Stream& s
   attention_on(stream).backward(pass, stream.get());
 }
 
+void attend_by_dots(const DotAttentionForward& pass, const cuda::Stream& stream) {
+  const cuda::DeviceGuard guard(stream.device());
+  attention_on(stream).forward(pass, stream.get());
+}
+
+void attend_by_dots_grad(const DotAttentionGrad& pass, const cuda::Stream& stream) {
+  const cuda::DeviceGuard guard(stream.device());
+  attention_on(stream).backward(pass, stream.get());
+}
+
 }  // namespace strata::nn

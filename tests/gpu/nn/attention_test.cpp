@@ -146,6 +146,66 @@ TEST_P(GpuAttention, AgreesWithTheCpuWhereNodesHaveLoops) {
     EXPECT_LE(difference(gpu.*member, cpu.*member), 2e-5);
 }
 
+struct DotOutputs {
+  at::Tensor out, log_sums, means, grad_queries, grad_rows;
+};
+
+DotOutputs attend_by_dots(const AttentionKernels& kernels, const OwnedBlock& block, const Shape& shape,
+                          const c10::Device& device, CUstream_st* on, at::ScalarType type = at::kFloat,
+                          at::ScalarType rounded_to = at::kFloat) {
+  const Count cols = shape.heads * shape.head_cols;
+  const double scale = 1 / std::sqrt(static_cast<double>(shape.head_cols));
+  const auto rows_of = [&](Count rows, Count row_cols, std::uint64_t seed) {
+    return random_rows(rows, row_cols, seed).to(rounded_to).to(device, type);
+  };
+  const at::Tensor queries = random_rows(block.num_dst, cols, 1).mul(scale).to(rounded_to).to(device, type),
+                   rows = rows_of(block.num_src, 2 * cols, 2), grad_out = rows_of(block.num_dst, cols, 3);
+  const sampling::Block view = block.view();
+  const DotAttention over{.edges = {block.num_dst, view.indptr, view.indices},
+                          .out_edges = {block.num_src, view.transposed_indptr, view.transposed_indices},
+                          .num_src = block.num_src,
+                          .heads = shape.heads,
+                          .head_cols = shape.head_cols,
+                          .dtype = type == at::kFloat ? DType::f32 : DType::bf16,
+                          .queries = queries.const_data_ptr(),
+                          .rows = rows.const_data_ptr()};
+  const auto of_heads = rows.options().dtype(at::kFloat);
+  DotOutputs o{.out = poisoned({block.num_dst, cols}, rows.options()),
+               .log_sums = poisoned({block.num_dst, shape.heads}, of_heads),
+               .means = poisoned({block.num_dst, shape.heads}, of_heads),
+               .grad_queries = poisoned({block.num_dst, cols}, rows.options()),
+               .grad_rows = poisoned({block.num_src, 2 * cols}, rows.options())};
+  kernels.forward(
+      {.over = over, .log_sums = o.log_sums.mutable_data_ptr<float>(), .out = o.out.mutable_data_ptr()}, on);
+  kernels.backward({.over = over,
+                    .log_sums = o.log_sums.const_data_ptr<float>(),
+                    .grad_out = grad_out.const_data_ptr(),
+                    .means = o.means.mutable_data_ptr<float>(),
+                    .grad_queries = o.grad_queries.mutable_data_ptr(),
+                    .grad_rows = o.grad_rows.mutable_data_ptr()},
+                   on);
+  o.log_sums.clamp_(-1e3);  // of nodes without edges it is minus infinity
+  return o;
+}
+
+TEST_P(GpuAttention, ByDotsAgreesWithTheCpuAndRepeats) {
+  const OwnedBlock block = padded_block(GetParam()), moved = block.to(kGpu);
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    const DotOutputs cpu =
+        attend_by_dots(cpu_attention_kernels(), block, GetParam(), c10::kCPU, nullptr, at::kFloat, type);
+    const DotOutputs gpu =
+        attend_by_dots(cuda_attention_kernels(), moved, GetParam(), kGpu, stream(), type, type);
+    const DotOutputs again =
+        attend_by_dots(cuda_attention_kernels(), moved, GetParam(), kGpu, stream(), type, type);
+    const double rounding = type == at::kFloat ? 2e-5 : 1.0 / 256;
+    for (at::Tensor DotOutputs::*member : {&DotOutputs::out, &DotOutputs::log_sums, &DotOutputs::means,
+                                           &DotOutputs::grad_queries, &DotOutputs::grad_rows}) {
+      EXPECT_LE(difference((gpu.*member).to(at::kFloat), cpu.*member), rounding) << type;
+      EXPECT_TRUE((gpu.*member).equal(again.*member)) << "other bits the second time";
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Shapes, GpuAttention,
                          testing::Values(Shape{1, 1, 5}, Shape{4, 64, 15}, Shape{1, 128, 15}, Shape{3, 7, 9},
                                          Shape{8, 8, 300}, Shape{2, 33, 12}, Shape{1, 256, 12},

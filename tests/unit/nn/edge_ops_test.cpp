@@ -353,5 +353,85 @@ TEST_P(AttendOverEdges, RepeatsTheDropoutOfAKey) {
 
 INSTANTIATE_TEST_SUITE_P(SelfLoops, AttendOverEdges, testing::Bool());
 
+/// Attention by dot products, and its reference in f64.
+class AttendByDots : public testing::Test {
+ protected:
+  static constexpr Count kHeads = 2, kHeadCols = 19, kCols = kHeads * kHeadCols;
+  Count num_src = 12, num_dst = 18;
+  Lists lists = random_pairs(num_src, num_dst, 60, 11).sorted(), out_edges = transposed(lists, num_src);
+  std::vector<float> rows = random_floats(num_src * 2 * kCols, 12),
+                     queries = random_floats(num_dst * kCols, 13), log_sums, out;
+
+  DotAttention over() const {
+    return {.edges = lists.view(),
+            .out_edges = out_edges.view(),
+            .num_src = num_src,
+            .heads = kHeads,
+            .head_cols = kHeadCols,
+            .queries = queries.data(),
+            .rows = rows.data()};
+  }
+
+  void attend() {
+    for (float& query : queries) query /= 4;
+    log_sums.assign(at(num_dst * kHeads), NAN);
+    out.assign(at(num_dst * kCols), NAN);
+    attend_by_dots({over(), log_sums.data(), out.data()}, kCpu);
+  }
+
+  double reference(Count v, Count c) const {
+    const Count head = c / kHeadCols * kHeadCols;
+    double sum = 0, total = 0;
+    for (Count e = lists.indptr[at(v)]; e < lists.indptr[at(v) + 1]; ++e) {
+      const Count u = lists.indices[at(e)];
+      double score = 0;
+      for (Count i = head; i < head + kHeadCols; ++i)
+        score += static_cast<double>(queries[at(v * kCols + i)]) * rows[at(2 * u * kCols + i)];
+      sum += std::exp(score);
+      total += std::exp(score) * rows[at((2 * u + 1) * kCols + c)];
+    }
+    return sum == 0 ? 0 : total / sum;
+  }
+
+  double loss(const std::vector<float>& grad_out) const {
+    double sum = 0;
+    for (Count v = 0; v < num_dst; ++v)
+      for (Count c = 0; c < kCols; ++c) sum += reference(v, c) * grad_out[at(v * kCols + c)];
+    return sum;
+  }
+};
+
+TEST_F(AttendByDots, EqualsASoftmax) {
+  attend();
+  for (Count v = 0; v < num_dst; ++v)
+    for (Count c = 0; c < kCols; ++c)
+      EXPECT_NEAR(out[at(v * kCols + c)], reference(v, c), 1e-5) << v << ", " << c;
+}
+
+TEST_F(AttendByDots, HasTheGradientsOfTheReference) {
+  attend();
+  const auto grad_out = random_floats(num_dst * kCols, 15);
+  std::vector<float> means(log_sums.size(), NAN), grad_queries(queries.size(), NAN),
+      grad_rows(rows.size(), NAN);
+  attend_by_dots_grad({.over = over(),
+                       .log_sums = log_sums.data(),
+                       .grad_out = grad_out.data(),
+                       .means = means.data(),
+                       .grad_queries = grad_queries.data(),
+                       .grad_rows = grad_rows.data()},
+                      kCpu);
+  const auto expect_gradients = [&](std::vector<float>& values, const std::vector<float>& grads) {
+    for (std::size_t i = 0; i < values.size(); i += 7) {
+      const float before = values[i];
+      values[i] = before + 1e-3f;
+      const double above = loss(grad_out), step = static_cast<double>(values[i]) - before;
+      values[i] = before;
+      EXPECT_NEAR(grads[i], (above - loss(grad_out)) / step, 0.02) << i;
+    }
+  };
+  expect_gradients(queries, grad_queries);
+  expect_gradients(rows, grad_rows);
+}
+
 }  // namespace
 }  // namespace strata::nn

@@ -59,6 +59,13 @@ class OnlySeeds(BaseSampler):
         return HeteroSamplerOutput({kind: seed.get(kind, none) for kind in self.num_nodes}, empty, empty, empty)
 
 
+class OnTheCpu(strata.LinkNeighborLoader):
+    """Its batches are compared with graphs that lie there."""
+
+    def __iter__(self):
+        return (batch.cpu() for batch in super().__iter__())
+
+
 def negatives_of(*args, **options):
     return NegativeSampling(*args, **options)
 
@@ -96,7 +103,7 @@ class Fields(unittest.TestCase):
                     if triplets
                     else ("edge_label_index", "edge_label", "edge_label_time")
                 )
-                for mine, batch in zip(strata.LinkNeighborLoader(graph, [3, 2], **options), theirs, strict=True):
+                for mine, batch in zip(OnTheCpu(graph, [3, 2], **options), theirs, strict=True):
                     seeds = mine.n_id[: mine.num_sampled_nodes[0]].tolist()
                     self.same(mine, batch, (*names, "input_id"), seeds)
                     for field, row in zip(names, links if triplets else [links]):
@@ -118,7 +125,7 @@ class Fields(unittest.TestCase):
                         "batch_size": 30,
                     }
                     theirs = LinkLoader(data, OnlySeeds(data), **options)
-                    for mine, batch in zip(strata.LinkNeighborLoader(graph, [2, 2], **options), theirs, strict=True):
+                    for mine, batch in zip(OnTheCpu(graph, [2, 2], **options), theirs, strict=True):
                         chosen, links = mine[edge].input_id, data[edge].edge_index[:, 5:70]
                         if negatives is not None and negatives.is_triplet():
                             self.assertEqual(mine[edge[2]].dst_neg_index.shape, batch[edge[2]].dst_neg_index.shape)
@@ -136,11 +143,11 @@ class Fields(unittest.TestCase):
             for sample, x in strata.LinkLoader(
                 graph, data.edge_index[:, :40], fanouts=[3, 2], batch_size=20, neg_sampling="binary", features=True
             ):
-                ends = sample.input_nodes[sample.edge_label_index]
-                self.assertTrue(torch.equal(ends[:, :20], data.edge_index[:, sample.input_id]))
+                ends = sample.input_nodes[sample.edge_label_index].cpu()
+                self.assertTrue(torch.equal(ends[:, :20], data.edge_index[:, sample.input_id.cpu()]))
                 self.assertEqual(sample.edge_label.tolist(), [1] * 20 + [0] * 20)
                 self.assertEqual(sample.blocks[-1].num_dst, len(sample.output_nodes))
-                self.assertTrue(torch.equal(x, data.x[sample.input_nodes]))
+                self.assertTrue(torch.equal(x.cpu(), data.x[sample.input_nodes.cpu()]))
 
 
 class Exclusion(unittest.TestCase):
@@ -167,27 +174,25 @@ class Exclusion(unittest.TestCase):
         links = self.data.edge_index[:, 100:300]
         options = {"edge_label_index": links, "batch_size": 32, "shuffle": True}
         self.check(
-            strata.LinkNeighborLoader(self.graph, [-1], **options),
+            OnTheCpu(self.graph, [-1], **options),
             lambda ids: self.between(*links[:, ids]) | self.between(*links[:, ids].flip(0)),
         )
-        self.check(
-            strata.LinkNeighborLoader(self.graph, [-1], reverse=False, **options), lambda ids: self.between(*links[:, ids])
-        )
-        self.check(strata.LinkNeighborLoader(self.graph, [-1], exclude_seed_edges=False, **options), lambda ids: [])
+        self.check(OnTheCpu(self.graph, [-1], reverse=False, **options), lambda ids: self.between(*links[:, ids]))
+        self.check(OnTheCpu(self.graph, [-1], exclude_seed_edges=False, **options), lambda ids: [])
 
     def test_of_ids_takes_these_edges(self):
         chosen = torch.randperm(1800)[:150]
         opposite = (torch.arange(1800) + 900) % 1800
         self.check(
-            strata.LinkNeighborLoader(self.graph, [-1], chosen, batch_size=20, reverse=opposite),
+            OnTheCpu(self.graph, [-1], chosen, batch_size=20, reverse=opposite),
             lambda ids: torch.cat([chosen[ids], opposite[chosen[ids]]]),
         )
-        self.check(strata.LinkNeighborLoader(self.graph, [-1], chosen, batch_size=20, reverse=False), lambda ids: chosen[ids])
+        self.check(OnTheCpu(self.graph, [-1], chosen, batch_size=20, reverse=False), lambda ids: chosen[ids])
         mask = torch.zeros(1800, dtype=torch.bool)
         mask[chosen] = True
-        loader = strata.LinkNeighborLoader(self.graph, [-1], mask, batch_size=20, reverse=False)
+        loader = OnTheCpu(self.graph, [-1], mask, batch_size=20, reverse=False)
         self.check(loader, lambda ids: mask.nonzero().view(-1)[ids])
-        self.assertEqual(len(strata.LinkNeighborLoader(self.graph, [2], batch_size=100)), 18, "all edges")
+        self.assertEqual(len(OnTheCpu(self.graph, [2], batch_size=100)), 18, "all edges")
         batch = loader([3, 140])
         self.assertEqual(batch.input_id.tolist(), [3, 140])
         ends = batch.n_id[batch.edge_label_index]
@@ -196,7 +201,7 @@ class Exclusion(unittest.TestCase):
     def test_fills_fanouts(self):
         links = self.data.edge_index[:, :64]
         for options in ({}, {"replace": True}):
-            (batch,) = strata.LinkNeighborLoader(self.graph, [4], links, batch_size=64, **options)
+            (batch,) = OnTheCpu(self.graph, [4], links, batch_size=64, **options)
             seeds = batch.n_id[: batch.num_sampled_nodes[0]]
             gone = self.between(*links) | self.between(*links.flip(0))
             left = self.data.edge_index[1][~gone].bincount(minlength=NODES)[seeds]
@@ -210,16 +215,14 @@ class Exclusion(unittest.TestCase):
         buys, opposite, knows = data.edge_types
         ids = torch.arange(100, 200)
         with strata.from_pyg(data) as graph:
-            (batch,) = strata.LinkNeighborLoader(graph, [-1], (buys, ids), batch_size=100)
+            (batch,) = OnTheCpu(graph, [-1], (buys, ids), batch_size=100)
             users, items = (batch[kind].n_id[: batch[kind].num_sampled_nodes[0]] for kind in ("user", "item"))
             for edge, seeds in ((buys, items), (opposite, users)):
                 wanted = torch.isin(data[edge].edge_index[1], seeds)
                 wanted[ids] = False
                 self.assertEqual(sorted(batch[edge].e_id.tolist()), wanted.nonzero().view(-1).tolist())
             self.assertEqual(len(batch[knows].e_id), torch.isin(data[knows].edge_index[1], users).sum())
-            (batch,) = strata.LinkNeighborLoader(
-                graph, [-1], (buys, data[buys].edge_index[:, ids]), batch_size=100, reverse=opposite
-            )
+            (batch,) = OnTheCpu(graph, [-1], (buys, data[buys].edge_index[:, ids]), batch_size=100, reverse=opposite)
             for edge, (first, second) in ((buys, (0, 1)), (opposite, (1, 0))):
                 left = data[edge].edge_index[:, batch[edge].e_id]
                 code = left[first] * 60 + left[second]
@@ -241,7 +244,7 @@ class OfParts(unittest.TestCase):
         data = homogeneous()
         graph = self.parts_of(data)
         links = data.edge_index[:, :40]
-        (batch,) = strata.LinkNeighborLoader(graph, [-1], links, batch_size=40, original=True, neg_sampling="triplet")
+        (batch,) = OnTheCpu(graph, [-1], links, batch_size=40, original=True, neg_sampling="triplet")
         for field, row in (("src_index", links[0]), ("dst_pos_index", links[1])):
             self.assertTrue(torch.equal(batch.original_ids[batch[field]], row))
         code = torch.tensor([NODES, 1])
@@ -250,7 +253,7 @@ class OfParts(unittest.TestCase):
         seeds = batch.original_ids[: batch.num_sampled_nodes[0]]
         wanted = (data.edge_index[:, torch.isin(data.edge_index[1], seeds)].T * code).sum(1).unique()
         self.assertEqual(sorted(found.tolist()), wanted[~torch.isin(wanted, left_out)].tolist())
-        every = sum(len(batch.input_id) for batch in strata.LinkNeighborLoader(graph, [1], batch_size=500))
+        every = sum(len(batch.input_id) for batch in OnTheCpu(graph, [1], batch_size=500))
         self.assertEqual(every, graph.num_edges)
 
     def test_of_several_types(self):
@@ -261,7 +264,7 @@ class OfParts(unittest.TestCase):
         graph = self.parts_of(data)
         for given in (ids, ends[:, ids]):
             negatives = strata.NegativeSampling("binary", 2, strict=True)
-            (batch,) = strata.LinkNeighborLoader(graph, [-1], (buys, given), batch_size=100, neg_sampling=negatives)
+            (batch,) = OnTheCpu(graph, [-1], (buys, given), batch_size=100, neg_sampling=negatives)
             users, items = (batch[kind].n_id[row] for kind, row in zip(("user", "item"), batch[buys].edge_label_index))
             self.assertTrue(torch.equal(torch.stack([users, items])[:, :100], ends[:, ids[batch[buys].input_id]]))
             self.assertFalse(torch.isin(users * 60 + items, code)[100:].any())
@@ -275,7 +278,7 @@ class Negatives(unittest.TestCase):
     def draws(self, graph, negatives, edge_label_index, epochs=3, **options):
         """(sources, destinations) of negatives, as ids of their types."""
         found = []
-        loader = strata.LinkNeighborLoader(
+        loader = OnTheCpu(
             graph, [0, 0][:1] if graph.metadata()[1][1:] else [1], edge_label_index, neg_sampling=negatives, **options
         )
         for _ in range(epochs):
@@ -331,9 +334,7 @@ class Negatives(unittest.TestCase):
         data = heterogeneous()
         edge = ("user", "buys", "item")
         with strata.from_pyg(data) as graph:
-            for batch in strata.LinkNeighborLoader(
-                graph, [2], edge, neg_sampling=strata.NegativeSampling("triplet", 2), batch_size=300
-            ):
+            for batch in OnTheCpu(graph, [2], edge, neg_sampling=strata.NegativeSampling("triplet", 2), batch_size=300):
                 self.assertLess(int(batch["item"].dst_neg_index.max()), batch["item"].num_sampled_nodes[0])
                 self.assertLess(int(batch["item"].n_id.max()), 60)
 
@@ -363,14 +364,14 @@ class Refusals(unittest.TestCase):
                 (strata.InputError, "names a relation", {"edge_label_index": ("a", "b", "c")}),
             ):
                 with self.assertRaisesRegex(kind, message):
-                    strata.LinkNeighborLoader(graph, [2], **arguments)
+                    OnTheCpu(graph, [2], **arguments)
             for message, arguments in (
                 ("names no relation", {}),
                 ("the graph has no relation", {"edge_label_index": ("user", "sells", "item")}),
                 ("does not go from", {"edge_label_index": ("user", "buys", "item"), "reverse": ("user", "knows", "user")}),
             ):
                 with self.assertRaisesRegex(strata.InputError, message):
-                    strata.LinkNeighborLoader(several, [2], **arguments)
+                    OnTheCpu(several, [2], **arguments)
 
 
 if __name__ == "__main__":

@@ -195,7 +195,7 @@ class Exclusion(unittest.TestCase):
         self.assertEqual(len(OnTheCpu(self.graph, [2], batch_size=100)), 18, "all edges")
         batch = loader([3, 140])
         self.assertEqual(batch.input_id.tolist(), [3, 140])
-        ends = batch.n_id[batch.edge_label_index]
+        ends = batch.n_id[batch.edge_label_index].cpu()
         self.assertTrue(torch.equal(ends, self.data.edge_index[:, mask.nonzero().view(-1)[[3, 140]]]))
 
     def test_fills_fanouts(self):

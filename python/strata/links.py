@@ -14,7 +14,6 @@ from strata._loader_options import by_weight, check_others, form_of
 from strata._indices import rows_of
 from strata._process import process, together
 from strata._subgraphs import bidirectional
-from strata.batches import Block, BlockBatch, block_of
 from strata.choosers import NeighborChooser
 from strata.errors import InputError
 from strata.graph import Graph, require_graph
@@ -279,10 +278,7 @@ class LinkNeighborLoader(_LinkLoader):
 
     def __iter__(self) -> Iterator[Any]:
         for made in self._batches():
-            data = self._homogeneous(made) if self._graph._types is None else self._of_types(made)
-            data.num_global_seeds = made.num_global_seeds
-            data.loss_scale, data.sum_scale = made.loss_scale, self._sum_scale(made)
-            yield data if self.transform is None else self.transform(data)
+            yield self._finished(self._homogeneous(made) if self._graph._types is None else self._of_types(made), made)
 
     def _homogeneous(self, made: _core.NodeBatch) -> Any:
         from torch_geometric.data import Data
@@ -318,8 +314,6 @@ class LinkLoader(_LinkLoader):
     the batch has LinkNeighborLoader's fields: edge_label_index and edge_label, or src_index, dst_pos_index and dst_neg_index,
     as places among them. Arguments are those of LinkNeighborLoader; `fanouts` are the seeds' first.
     """
-
-    _block_class: type[Block] = Block
 
     def __init__(
         self,
@@ -368,11 +362,6 @@ class LinkLoader(_LinkLoader):
 
     def __iter__(self) -> Iterator[Any]:
         for made in self._batches():
-            nodes = to_torch(made.nodes)
-            blocks = [block_of(lists, nodes, self._block_class) for lists in made.blocks]
-            if self._graph._types is not None:
-                self._graph._types.mark(blocks, to_torch(made.original_ids))
-            sample = BlockBatch(nodes, nodes[: made.num_seeds], blocks)
-            sample.loss_scale, sample.sum_scale = made.loss_scale, self._sum_scale(made)
+            sample = self._of_blocks(made)
             self._set_fields(sample, sample, sample, made, lambda places: places)
             yield (sample, to_torch(made.features)) if self._features else sample

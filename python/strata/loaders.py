@@ -52,6 +52,8 @@ class _Loader:
 
     _weight_attr: str | None = None
     _seeds: Seeds | None = None  # of a graph of several types
+    _block_class: type[Block] = Block
+    transform: Callable[[Any], Any] | None = None
 
     def __init__(
         self,
@@ -198,6 +200,21 @@ class _Loader:
 
     def _sum_scale(self, batch: _core.NodeBatch) -> float:
         return (1 if self._own_nodes else process().size) / max(1, batch.num_global_seeds)
+
+    def _finished(self, data: Any, batch: _core.NodeBatch) -> Any:
+        """The Data or HeteroData of a batch with what losses need, as the user's transform makes it."""
+        data.num_global_seeds = batch.num_global_seeds
+        data.loss_scale, data.sum_scale = batch.loss_scale, self._sum_scale(batch)
+        return data if self.transform is None else self.transform(data)
+
+    def _of_blocks(self, batch: _core.NodeBatch) -> BlockBatch:
+        nodes = to_torch(batch.nodes)
+        blocks = [block_of(lists, nodes, self._block_class) for lists in batch.blocks]
+        if self._graph._types is not None:
+            self._graph._types.mark(blocks, to_torch(batch.original_ids))
+        sample = BlockBatch(nodes, nodes[: batch.num_seeds], blocks)
+        sample.loss_scale, sample.sum_scale = batch.loss_scale, self._sum_scale(batch)
+        return sample
 
     @contextmanager
     def _for_one_thread(self) -> Iterator[None]:
@@ -357,10 +374,7 @@ class NeighborLoader(_Loader):
 
         for batch in self._batches():
             if self._graph._types is not None and self._seeds is not None:
-                typed = self._graph._types.batch(batch, self._seeds)
-                typed.num_global_seeds = batch.num_global_seeds
-                typed.loss_scale, typed.sum_scale = batch.loss_scale, self._sum_scale(batch)
-                yield typed if self.transform is None else self.transform(typed)
+                yield self._finished(self._graph._types.batch(batch, self._seeds), batch)
                 continue
             data = Data(edge_index=to_torch(batch.edge_index), num_nodes=batch.num_nodes)
             if batch.features is not None:
@@ -380,9 +394,7 @@ class NeighborLoader(_Loader):
             elif self._form == "induced":
                 induced(data, self._graph)
             self._graph._attributes.complete(data)
-            data.num_global_seeds = batch.num_global_seeds
-            data.loss_scale, data.sum_scale = batch.loss_scale, self._sum_scale(batch)
-            yield data if self.transform is None else self.transform(data)
+            yield self._finished(data, batch)
 
 
 class NodeLoader(_Loader):
@@ -407,8 +419,6 @@ class NodeLoader(_Loader):
 
     `transposes=False` saves the time and memory of Block.transposed, where no layer of strata.nn is trained.
     """
-
-    _block_class: type[Block] = Block
 
     def __init__(
         self,
@@ -454,12 +464,7 @@ class NodeLoader(_Loader):
 
     def __iter__(self) -> Iterator[Any]:
         for batch in self._batches():
-            nodes = to_torch(batch.nodes)
-            blocks = [block_of(lists, nodes, self._block_class) for lists in batch.blocks]
-            if self._graph._types is not None:
-                self._graph._types.mark(blocks, to_torch(batch.original_ids))
-            sample = BlockBatch(nodes, nodes[: batch.num_seeds], blocks)
-            sample.loss_scale, sample.sum_scale = batch.loss_scale, self._sum_scale(batch)
+            sample = self._of_blocks(batch)
             sample.input_id = to_torch(batch.input_ids)
             if not self._features:
                 yield sample

@@ -181,7 +181,7 @@ class Names(unittest.TestCase):
             (dgl_names, "as_heterograph", "leave the call out"),
             (dgl_names, "heterograph", "one type"),
             (dgl_names.dataloading, "EdgeDataLoader", "as_edge_prediction_sampler"),
-            (strata, "RandomLinkSplit", "strata.LinkNeighborLoader"),
+            (strata, "RandomLinkSplit", "LinkNeighborLoader their edge_label_index"),
             (strata, "HeteroData", "strata.from_pyg.data. makes a graph of a HeteroData"),
             (strata, "ShaDowKHopSampler", "strata.NeighborChooser"),
             (strata, "nothing", "module 'strata' has no attribute 'nothing'$"),

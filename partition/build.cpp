@@ -219,7 +219,7 @@ void check_disk(const std::filesystem::path& directory, const graph::Graph& grap
     throw IoError(fmt::format("{}: the disk is full: the parts take {}, {} are free", directory.string(),
                               format_bytes(wanted), format_bytes(room)),
                   "Free some space, choose another folder, or store features in fewer bytes (--features "
-                  "bf16, i8 or i4).");
+                  "bf16, i8, e4m3 or i4).");
   }
 }
 

@@ -243,7 +243,7 @@ class Benchmark {
   /// and the floats; from the host it is that of the bytes of the code.
   void codes() {
     constexpr Count kCols = 128;
-    for (const auto kind : {RowCode::Kind::i8, RowCode::Kind::i4, RowCode::Kind::vq}) {
+    for (const auto kind : {RowCode::Kind::i8, RowCode::Kind::e4m3, RowCode::Kind::i4, RowCode::Kind::vq}) {
       const RowCode code = code_of(kind, kCols);
       const auto coded = static_cast<double>(code.row_bytes()),
                  floats = static_cast<double>(kCols * sizeof(float));

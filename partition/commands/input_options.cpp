@@ -45,8 +45,9 @@ struct FeatureChoice {
     const RowCode::Kind code = code_named(text);
     const bool is_type = dtype || code != RowCode::Kind::none;
     if (!is_type && text.find_first_of("./") == text.npos)
-      throw InputError(fmt::format("{} {}: neither a type nor a file", what, text),
-                       "Give f32, f16, bf16, i8, i4 or vq for the type to store, or a file such as x.npy.");
+      throw InputError(
+          fmt::format("{} {}: neither a type nor a file", what, text),
+          "Give f32, f16, bf16, i8, e4m3, i4 or vq for the type to store, or a file such as x.npy.");
     if (is_type ? !input.feature_type.empty() : !input.files.features.empty())
       throw InputError(fmt::format("{} {}: the second {}", what, text, is_type ? "type" : "file"),
                        "Give it once.");
@@ -101,8 +102,8 @@ void InputOptions::add_to(OptionTable& table, Naming naming) {
             "Trust a metadata.yaml with paths that are absolute or contain '..'");
   table.add_as<FeatureChoice>(
       "features", *this,
-      "Type in which features are stored: f32 (default), f16, bf16, or compressed: i8, i4 (with a scale per "
-      "row), vq (one byte per 4 columns, by trained codebooks); or the file to take features from (.npy, "
+      "Type in which features are stored: f32 (default), f16, bf16, or compressed: i8, e4m3 (FP8), i4 (with a "
+      "scale per row), vq (one byte per 4 columns, by trained codebooks); or the file to take features from (.npy, "
       ".csv). Give the option twice for both");
   table.add("labels", files.labels, "Take labels from this file (.npy, .csv)").like("FILE");
   table.add_as<SplitFile>(

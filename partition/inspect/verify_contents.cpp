@@ -290,7 +290,7 @@ class ContentsCheck {
       if (const RowCode& code = manifest_.feature_code) {
         for (Count r = 0; r < count; ++r)
           if (!code.is_finite(rows.data() + at(r) * row_bytes))
-            return report(part, nodes_ + "feat", fmt::format("the scale of row {} is not finite", first + r));
+            return report(part, nodes_ + "feat", fmt::format("row {} is not finite", first + r));
         continue;
       }
       for (Count i = 0; i < count * manifest_.feature_cols; ++i) {

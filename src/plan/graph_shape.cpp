@@ -15,6 +15,8 @@ RowCode::Kind code_of(FeatureFormat format) {
       return RowCode::Kind::none;
     case FeatureFormat::i8:
       return RowCode::Kind::i8;
+    case FeatureFormat::e4m3:
+      return RowCode::Kind::e4m3;
     case FeatureFormat::i4:
       return RowCode::Kind::i4;
   }

@@ -56,6 +56,16 @@ struct Quads<RowCode::Kind::i8> {
   }
 };
 template <>
+struct Quads<RowCode::Kind::e4m3> {
+  static constexpr std::uint32_t kPerWord = 1;
+  static constexpr int kHeaderWords = 1;
+  static __device__ float4 decode(std::uint32_t word, std::uint32_t, float scale, const DecodeShape&,
+                                  std::uint32_t) {
+    const auto element = [&](int e) { return ieee::e4m3(word >> (8 * e)) * scale; };
+    return {element(0), element(1), element(2), element(3)};
+  }
+};
+template <>
 struct Quads<RowCode::Kind::i4> {
   static constexpr std::uint32_t kPerWord = 2;
   static constexpr int kHeaderWords = 1;
@@ -153,6 +163,8 @@ void with_code(RowCode::Kind kind, Launch&& launch) {
       return launch.template operator()<RowCode::Kind::i8>();
     case RowCode::Kind::i4:
       return launch.template operator()<RowCode::Kind::i4>();
+    case RowCode::Kind::e4m3:
+      return launch.template operator()<RowCode::Kind::e4m3>();
     case RowCode::Kind::vq:
       return launch.template operator()<RowCode::Kind::vq>();
   }

@@ -317,9 +317,9 @@ void add_expert_options(OptionTable& table, TrainSettings& settings) {
   table.group("For experts", "expert");
   table
       .add("feature-format", c.feature_format,
-           "Format of feature rows in memory and between machines: stored (as in the parts), i8 or i4 "
-           "(compressed while loading to 1 or 1/2 byte per feature and a scale per row; gathers decompress "
-           "them)")
+           "Format of feature rows in memory and between machines: stored (as in the parts), i8, e4m3 "
+           "or i4 (compressed while loading to 1 or 1/2 byte per feature and a scale per row; gathers "
+           "decompress them)")
       .fixed();
   table.add(
       "sampler-device", c.sampler_device,

@@ -42,6 +42,29 @@ float quantize(const float* row, Count cols, float levels, Put&& put) {
   return scale;
 }
 
+/// The e4m3 of x, |x| <= 464, rounded to nearest even; a magnitude above 448 becomes 448.
+std::byte e4m3_of(float x) {
+  constexpr int kLeastExponent = -6, kMantissaBits = 3, kMost = 0x7E;
+  const float magnitude = std::abs(x);
+  const int exponent = std::max(magnitude > 0 ? std::ilogb(magnitude) : kLeastExponent, kLeastExponent);
+  // 8 to 16 units, of which 16 are the next exponent's 8; fewer below the least exponent.
+  const int units = static_cast<int>(std::nearbyint(std::ldexp(magnitude, kMantissaBits - exponent)));
+  const int bits = ((exponent - kLeastExponent) << kMantissaBits) + units;
+  return static_cast<std::byte>(std::min(bits, kMost) | (std::signbit(x) ? 0x80 : 0));
+}
+
+/// Writes the elements of a row in e4m3 and returns their scale.
+float encode_e4m3(const float* row, Count cols, std::byte* elements) {
+  constexpr float kRoundsToMost = 464;  // the half of a scale gives the same 448 for what is below
+  constexpr std::uint32_t kMantissa = 0x7FFFFF;
+  const float ratio = largest_magnitude(row, cols) / kRoundsToMost;
+  if (ratio < std::numeric_limits<float>::min()) return 0;
+  const auto scale = std::bit_cast<float>((std::bit_cast<std::uint32_t>(ratio) + kMantissa) & ~kMantissa);
+  const float inverse = 1 / scale;
+  for (Count c = 0; c < cols; ++c) elements[c] = e4m3_of(row[c] * inverse);
+  return scale;
+}
+
 int low_nibble(std::byte byte) { return static_cast<std::int8_t>(std::to_integer<unsigned>(byte) << 4) >> 4; }
 int high_nibble(std::byte byte) { return static_cast<std::int8_t>(std::to_integer<unsigned>(byte)) >> 4; }
 
@@ -109,6 +132,7 @@ Count RowCode::row_bytes() const {
     case Kind::none:
       break;
     case Kind::i8:
+    case Kind::e4m3:
       return kWord + words_for(cols);
     case Kind::i4:
       return kWord + words_for((cols + 1) / 2);
@@ -122,12 +146,15 @@ void RowCode::encode(const float* row, std::byte* code) const {
   std::fill_n(code, row_bytes(), std::byte{0});
   if (kind == Kind::vq) return encode_entries(*this, row, code);
   std::byte* const elements = code + kWord;
-  const float scale =
-      kind == Kind::i8
-          ? quantize(row, cols, 127, [&](Count c, int q) { elements[c] = static_cast<std::byte>(q); })
-          : quantize(row, cols, 7, [&](Count c, int q) {
-              elements[c / 2] |= static_cast<std::byte>((q & 15) << (c % 2 * 4));
-            });
+  float scale = 0;
+  if (kind == Kind::e4m3)
+    scale = encode_e4m3(row, cols, elements);
+  else if (kind == Kind::i8)
+    scale = quantize(row, cols, 127, [&](Count c, int q) { elements[c] = static_cast<std::byte>(q); });
+  else
+    scale = quantize(row, cols, 7, [&](Count c, int q) {
+      elements[c / 2] |= static_cast<std::byte>((q & 15) << (c % 2 * 4));
+    });
   std::memcpy(code, &scale, sizeof(scale));
 }
 
@@ -140,6 +167,10 @@ void RowCode::decode(const std::byte* code, float* row) const {
       row[c] = static_cast<float>(static_cast<std::int8_t>(elements[c])) * scale;
     return;
   }
+  if (kind == Kind::e4m3) {
+    for (Count c = 0; c < cols; ++c) row[c] = ieee::e4m3(std::to_integer<std::uint32_t>(elements[c])) * scale;
+    return;
+  }
   for (Count c = 0; c < cols; ++c)
     row[c] =
         static_cast<float>(c % 2 == 0 ? low_nibble(elements[c / 2]) : high_nibble(elements[c / 2])) * scale;
@@ -147,6 +178,13 @@ void RowCode::decode(const std::byte* code, float* row) const {
 
 bool RowCode::is_finite(const std::byte* code) const {
   if (!is_scaled()) return true;
+  if (kind == Kind::e4m3) {
+    constexpr std::byte kMagnitude{0x7F};
+    const std::byte* const elements = code + kWord;
+    return std::isfinite(scale_of(code) * 448) && std::none_of(elements, elements + cols, [](std::byte b) {
+             return (b & kMagnitude) == kMagnitude;
+           });
+  }
   constexpr float kMostLevels = 128;
   return std::isfinite(scale_of(code) * kMostLevels);
 }
@@ -161,12 +199,14 @@ std::string_view name_of(RowCode::Kind kind) {
       return "i4";
     case RowCode::Kind::vq:
       return "vq";
+    case RowCode::Kind::e4m3:
+      return "e4m3";
   }
   return {};
 }
 
 RowCode::Kind code_named(std::string_view name) {
-  for (const auto kind : {RowCode::Kind::i8, RowCode::Kind::i4, RowCode::Kind::vq})
+  for (const auto kind : {RowCode::Kind::i8, RowCode::Kind::i4, RowCode::Kind::vq, RowCode::Kind::e4m3})
     if (name == name_of(kind)) return kind;
   return RowCode::Kind::none;
 }

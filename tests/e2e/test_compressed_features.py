@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Features in i8, i4 and vq: bytes as the formats say, the same training wherever rows are compressed, accuracy as in f32."""
+"""Features in i8, e4m3, i4 and vq: bytes as the formats say, the same training wherever rows are compressed, accuracy as in f32."""
 import json
 import subprocess
 import sys
@@ -10,7 +10,7 @@ import strata_e2e as e2e
 
 SPEC = 'synthetic:kind=sbm,nodes=3000,edges=40000,features=21,classes=5,train=1200,valid=600,test=600,noise=1,seed=7'
 JOB = ['--fanouts', '4,3', '--hidden', '16', '--global-batch-size', '60', '--epochs', '2', '--log-every', '1', '--seed', '11']
-ROW_BYTES = {'f32': 84, 'i8': 28, 'i4': 16, 'vq': 8}
+ROW_BYTES = {'f32': 84, 'i8': 28, 'e4m3': 28, 'i4': 16, 'vq': 8}
 
 
 class CompressedFeatures(e2e.Case):
@@ -34,7 +34,7 @@ class CompressedFeatures(e2e.Case):
     def test_it_does_not_matter_where_rows_are_compressed(self):
         plain, plain2 = self.parts(SPEC, 'f32'), self.parts(SPEC, 'f32', 2)
         uncompressed = self.losses(plain)
-        for kind in ('i8', 'i4'):
+        for kind in ('i8', 'e4m3', 'i4'):
             stored = self.losses(self.parts(SPEC, kind))
             self.assertEqual(self.losses(plain, '--feature-format', kind), stored)
             self.assertNotEqual(stored, uncompressed)
@@ -46,7 +46,7 @@ class CompressedFeatures(e2e.Case):
     def test_contradictions_are_refused(self):
         compressed = self.parts(SPEC, 'i8')
         for options, text in ((['--feature-format', 'i4'], 'are stored as i8 and cannot be kept as i4'),
-                              (['--feature-format', 'vq'], 'stored, i8 or i4')):
+                              (['--feature-format', 'vq'], 'stored, i8, e4m3 or i4')):
             done = self.run_program([e2e.BIN / 'strata-train', '--graph', compressed, '--output', self.folder / 'refused', *JOB, *options])
             self.assertEqual(done.returncode, 2, done.stdout + done.stderr)
             self.assertIn(text, done.stdout + done.stderr)
@@ -58,11 +58,11 @@ class CompressedFeatures(e2e.Case):
         subprocess.run([sys.executable, e2e.DATA / 'to_graphbolt.py', 'facebook100', folder, '--schools', 'Reed98'], check=True,
                        capture_output=True)
         accuracy = {}
-        for kind in ('f32', 'i8', 'i4'):
+        for kind in ('f32', 'e4m3', 'i4'):
             output, _ = self.train(self.parts(f'graphbolt:{folder}', kind), '--hidden', '32', '--fanouts', '10,5', '--epochs', '8',
                                    '--batch-size', '128', '--lr', '0.01', '--seed', '1')
             accuracy[kind] = e2e.final(output)['test']['accuracy']
-        for kind in ('i8', 'i4'):  # of some 130 test nodes, of which each is 0.8 points
+        for kind in ('e4m3', 'i4'):  # of some 130 test nodes, of which each is 0.8 points
             self.assertAlmostEqual(accuracy[kind], accuracy['f32'], delta=0.04, msg=str(accuracy))
 
 

@@ -74,7 +74,7 @@ struct Manifest {
   Count feature_row_bytes() const;
   std::string nodes_path() const;         ///< in a part file: "/nodes/node/", or "/nodes/" of several types
   std::string edges_path() const;         ///< "/edges/node__to__node/", or "/edges/" of several relations
-  std::string_view feature_type() const;  ///< "f32", "f16", "bf16", "i8", "i4" or "vq"
+  std::string_view feature_type() const;  ///< "f32", "f16", "bf16", "i8", "e4m3", "i4" or "vq"
   /// i32 words of a node's label: 1, or those of a set of classes (label_sets.hpp).
   Count label_words() const { return multi_label ? label_set_words(num_classes) : 1; }
 };

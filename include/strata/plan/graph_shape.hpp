@@ -42,6 +42,7 @@ enum class Replication : std::uint8_t {
 enum class FeatureFormat : std::uint8_t {
   stored,  ///< as the parts or the graph have them
   i8,      ///< compressed while loading; see RowCode
+  e4m3,
   i4,
 };
 
@@ -68,6 +69,7 @@ template <>
 inline constexpr auto enum_names<plan::FeatureFormat> =
     std::to_array<EnumName<plan::FeatureFormat>>({{plan::FeatureFormat::stored, "stored"},
                                                   {plan::FeatureFormat::i8, "i8"},
+                                                  {plan::FeatureFormat::e4m3, "e4m3"},
                                                   {plan::FeatureFormat::i4, "i4"}});
 
 }  // namespace strata

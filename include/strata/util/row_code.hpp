@@ -18,6 +18,7 @@ namespace strata {
 ///
 ///     kind  bytes per row         contents, and zeros up to the next word
 ///     i8    4 + 4 ceil(cols / 4)  scale (f32), then a byte per column
+///     e4m3  4 + 4 ceil(cols / 4)  scale (f32), then a byte per column
 ///     i4    4 + 4 ceil(cols / 8)  scale (f32), then a byte per 2 columns, the first in its lower half
 ///     vq    4 ceil(cols / 16)     a byte per 4 columns: which entry of their codebook
 ///
@@ -25,10 +26,12 @@ namespace strata {
 /// where scale = max |x| / 127 (7 for i4), rounded up to 16 significant bits, and q is x / scale rounded to
 /// nearest even. So q * scale is exact in f32, and rows that were decoded have the same code again. The row
 /// {0.5, -2, 1} in i8 has the scale 0.0157485 and the bytes {32, -127, 63, 0}, which are read as
-/// {0.5040, -2.0001, 0.9922}. vq (product quantisation: Jégou et al., "Product quantization for nearest
+/// {0.5040, -2.0001, 0.9922}. e4m3 is the FP8 format of that name (Micikevicius et al., "FP8 formats for deep
+/// learning", 2022): four bits of significand whatever the magnitude, where the scale is the least power of
+/// two with which no element exceeds 448, so that rows of FP8 stay what they are. vq (product quantisation: Jégou et al., "Product quantization for nearest
 /// neighbor search", 2011) reads columns 4g to 4g + 3 from entry `byte g` of codebook g.
 struct RowCode {
-  enum class Kind : std::uint8_t { none, i8, i4, vq };
+  enum class Kind : std::uint8_t { none, i8, i4, vq, e4m3 };
   static constexpr Count kGroupCols = 4;  ///< columns that share a codebook
   static constexpr Count kEntries = 256;  ///< of a codebook
 
@@ -39,7 +42,7 @@ struct RowCode {
 
   /// Whether rows have a code. Otherwise they are elements of a DType, and nothing below may be called.
   explicit operator bool() const { return kind != Kind::none; }
-  bool is_scaled() const { return kind == Kind::i8 || kind == Kind::i4; }
+  bool is_scaled() const { return kind != Kind::none && kind != Kind::vq; }
   Count num_groups() const { return (cols + kGroupCols - 1) / kGroupCols; }
   Count row_bytes() const;
 
@@ -112,6 +115,16 @@ STRATA_HOST_DEVICE inline float of_bits(std::uint32_t bits) {
 #else
   return std::bit_cast<float>(bits);
 #endif
+}
+
+/// The element that a byte of e4m3 stands for. NaN, which no code has, is read as 480.
+STRATA_HOST_DEVICE inline float e4m3(std::uint32_t byte) {
+  constexpr std::uint32_t kImplied = 8, kMantissaBits = 3;  // bits of f32 that follow are zeros
+  const std::uint32_t magnitude = byte & 0x7FU, sign = (byte & 0x80U) << 24U;
+  const float value = magnitude < kImplied
+                          ? product(static_cast<float>(magnitude), 0x1p-9F)
+                          : of_bits((magnitude << (23U - kMantissaBits)) + ((127U - 7U) << 23U));
+  return of_bits(bits_of(value) | sign);
 }
 
 }  // namespace strata::ieee

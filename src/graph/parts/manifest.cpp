@@ -223,7 +223,7 @@ DType feature_dtype_from(const Fields& f) {
   const auto name = f.get<std::string>("dtype");
   if (code_named(name) != RowCode::Kind::none) return DType::u8;
   if (name != "f32" && name != "f16" && name != "bf16")
-    f.refuse("dtype", "is \"" + name + "\", wanted f32, f16, bf16, i8, i4 or vq");
+    f.refuse("dtype", "is \"" + name + "\", wanted f32, f16, bf16, i8, e4m3, i4 or vq");
   return parse_dtype(name);
 }
 

@@ -103,7 +103,7 @@ void read_codes(const FeatureSource& source, const RowType& type, Range rows, st
   const std::size_t row_bytes = type.row_bytes();
   for (Count r = 0; r < rows.count; ++r)
     if (!type.code.is_finite(out + at(r) * row_bytes))
-      throw InputError(fmt::format("{}: its scale is not finite", source.describe(rows.first + r)),
+      throw InputError(fmt::format("{}: it is not finite", source.describe(rows.first + r)),
                        "The file is damaged: build the parts again.");
 }
 

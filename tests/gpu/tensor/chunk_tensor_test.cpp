@@ -91,7 +91,8 @@ TEST_F(ChunkTensorOnGpu, GathersShortAndLongRows) {
   }
 }
 
-constexpr RowCode::Kind kAllCodes[] = {RowCode::Kind::i8, RowCode::Kind::i4, RowCode::Kind::vq};
+constexpr RowCode::Kind kAllCodes[] = {RowCode::Kind::i8, RowCode::Kind::e4m3, RowCode::Kind::i4,
+                                       RowCode::Kind::vq};
 
 TEST_F(ChunkTensorOnGpu, DecodesRowsOfEveryStratum) {
   std::uint64_t seed = 5000;

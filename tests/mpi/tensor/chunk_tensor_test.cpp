@@ -57,7 +57,7 @@ TEST(ChunkTensorOnHost, GathersEveryTypeAsF32) {
 TEST(ChunkTensorOnHost, DecodesRows) {
   const RunSetup run(0);
   std::uint64_t seed = 100;
-  for (const auto code : {RowCode::Kind::i8, RowCode::Kind::i4, RowCode::Kind::vq}) {
+  for (const auto code : {RowCode::Kind::i8, RowCode::Kind::e4m3, RowCode::Kind::i4, RowCode::Kind::vq}) {
     for (const Count cols : {1, 4, 7, 17, 33, 128}) {
       const TensorCase tensor_case{DType::f32, cols, Placement::on_host(400), seed++, code};
       expect_gathers(run.machine, tensor_case);

@@ -220,7 +220,7 @@ CodedRows coded_rows(const fs::path& directory) {
 TEST(Build, CompressesFeatures) {
   const RandomGraphOptions options{.feature_cols = 13, .labels = false};
   const std::vector<float> floats = converted(random_graph(options).features, DType::f32);
-  for (const auto kind : {RowCode::Kind::i8, RowCode::Kind::i4, RowCode::Kind::vq}) {
+  for (const auto kind : {RowCode::Kind::i8, RowCode::Kind::e4m3, RowCode::Kind::i4, RowCode::Kind::vq}) {
     SCOPED_TRACE(strata::name_of(kind));
     const test::TemporaryFolder folder;
     StopFlag stop;
@@ -237,9 +237,9 @@ TEST(Build, CompressesFeatures) {
     const graph::PartitionRecord record = build_as("three", {.kind = kind}, 3);
     const RowCode& code = record.manifest.feature_code;
     EXPECT_EQ(graph::read_manifest(folder / "three").feature_type(), strata::name_of(kind));
-    EXPECT_EQ(record.manifest.feature_row_bytes(), kind == RowCode::Kind::i8   ? 20
-                                                   : kind == RowCode::Kind::i4 ? 12
-                                                                               : 4);
+    EXPECT_EQ(record.manifest.feature_row_bytes(), kind == RowCode::Kind::i4   ? 12
+                                                   : kind == RowCode::Kind::vq ? 4
+                                                                               : 20);
     const CodedRows rows = coded_rows(folder / "three");
     std::vector<std::byte> expected(rows.codes.size());
     for (Count row = 0; row < record.manifest.book.num_nodes(); ++row)

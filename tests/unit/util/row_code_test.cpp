@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <random>
 
 namespace strata {
@@ -45,6 +46,7 @@ std::vector<float> decoded(const RowCode& code, const std::vector<std::byte>& co
 TEST(RowCode, TakesTheBytesThatItsHeaderTells) {
   const auto bytes = [](Kind kind, Count cols) { return RowCode{.kind = kind, .cols = cols}.row_bytes(); };
   EXPECT_EQ(bytes(Kind::i8, 128), 132);
+  EXPECT_EQ(bytes(Kind::e4m3, 5), 12);
   EXPECT_EQ(bytes(Kind::i4, 128), 68);
   EXPECT_EQ(bytes(Kind::vq, 128), 32);
   EXPECT_EQ(bytes(Kind::i8, 5), 12);
@@ -81,8 +83,8 @@ TEST(RowCode, GivesDecodedRowsTheSameCode) {
   const std::vector<float> rows = random_rows(200, 33, 6);
   ThreadPool pool(2);
   const RowCode trained = train_vector_code(rows.data(), 200, 33, 1, pool);
-  for (RowCode code :
-       {RowCode{.kind = Kind::i8, .cols = 33}, RowCode{.kind = Kind::i4, .cols = 33}, trained}) {
+  for (RowCode code : {RowCode{.kind = Kind::i8, .cols = 33}, RowCode{.kind = Kind::e4m3, .cols = 33},
+                       RowCode{.kind = Kind::i4, .cols = 33}, trained}) {
     for (std::size_t r = 0; r < 200; ++r) {
       const std::vector<std::byte> coded = encoded(code, rows.data() + r * 33);
       EXPECT_EQ(encoded(code, decoded(code, coded).data()), coded) << name_of(code.kind) << ", row " << r;
@@ -91,7 +93,7 @@ TEST(RowCode, GivesDecodedRowsTheSameCode) {
 }
 
 TEST(RowCode, KeepsRowsOfZerosAndRefusesWhatOverflows) {
-  for (const Kind kind : {Kind::i8, Kind::i4}) {
+  for (const Kind kind : {Kind::i8, Kind::e4m3, Kind::i4}) {
     const RowCode code{.kind = kind, .cols = 2};
     const float zeros[] = {0, 0}, tiny[] = {1e-40F, 0}, huge[] = {3.4e38F, -3.4e38F};
     EXPECT_EQ(decoded(code, encoded(code, zeros)), std::vector<float>({0, 0}));
@@ -99,6 +101,59 @@ TEST(RowCode, KeepsRowsOfZerosAndRefusesWhatOverflows) {
     EXPECT_TRUE(code.is_finite(encoded(code, zeros).data()));
     EXPECT_FALSE(code.is_finite(encoded(code, huge).data()));
   }
+}
+
+/// All finite magnitudes of e4m3, from its definition.
+std::vector<double> e4m3_magnitudes() {
+  std::vector<double> values;
+  for (int exponent = 0; exponent < 16; ++exponent)
+    for (int mantissa = 0; mantissa < 8; ++mantissa)
+      values.push_back(exponent == 0 ? mantissa / 8.0 / 64 : (1 + mantissa / 8.0) * std::exp2(exponent - 7));
+  values.pop_back();  // NaN
+  return values;
+}
+
+TEST(RowCode, KeepsRowsOfFp8) {
+  const std::vector<double> values = e4m3_magnitudes();
+  ASSERT_EQ(values.back(), 448);
+  std::vector<float> row;
+  for (const double value : values)
+    row.insert(row.end(), {static_cast<float>(value), -static_cast<float>(value)});
+  const RowCode code{.kind = Kind::e4m3, .cols = std::ssize(row)};
+  const std::vector<std::byte> coded = encoded(code, row.data());
+  EXPECT_EQ(decoded(code, coded), row);
+  for (std::size_t i = 0; i < row.size(); ++i)  // the bytes are those of FP8, for the scale is 1
+    EXPECT_EQ(std::to_integer<std::size_t>(coded[4 + i]), i / 2 + i % 2 * 128);
+  for (float& value : row) value *= 0x1p-40F;
+  EXPECT_EQ(decoded(code, encoded(code, row.data())), row);
+}
+
+TEST(RowCode, TakesTheNearestFp8OfARow) {
+  const std::vector<double> values = e4m3_magnitudes();
+  const RowCode code{.kind = Kind::e4m3, .cols = 37};
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    std::vector<float> row = random_rows(1, code.cols, seed);
+    row[0] = std::ldexp(1.0F + static_cast<float>(seed) / 50, static_cast<int>(seed % 30) - 15);
+    const std::vector<std::byte> coded = encoded(code, row.data());
+    float scale = 0;
+    std::memcpy(&scale, coded.data(), sizeof(scale));
+    EXPECT_EQ(std::exp2(std::ilogb(scale)), scale);
+    const std::vector<float> again = decoded(code, coded);
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      const double wanted = std::abs(row[c]) / static_cast<double>(scale);
+      double nearest = values.front();
+      for (const double value : values)
+        if (std::abs(value - wanted) < std::abs(nearest - wanted)) nearest = value;
+      EXPECT_NEAR(std::abs(again[c]) / scale, nearest, std::abs(nearest - wanted) * 1e-6) << row[c];
+      EXPECT_EQ(std::signbit(again[c]), std::signbit(row[c]));
+    }
+  }
+  const float row[] = {1, 448}, halves[] = {0.5F, -2, 1};
+  std::vector<std::byte> damaged = encoded({.kind = Kind::e4m3, .cols = 2}, row);
+  damaged[4] = std::byte{0xFF};
+  EXPECT_FALSE((RowCode{.kind = Kind::e4m3, .cols = 2}.is_finite(damaged.data())));
+  EXPECT_EQ(decoded({.kind = Kind::e4m3, .cols = 3}, encoded({.kind = Kind::e4m3, .cols = 3}, halves)),
+            std::vector<float>(halves, halves + 3));
 }
 
 TEST(VectorCode, KeepsFewCombinationsExactly) {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <algorithm>
 #include <compare>
 #include <cstdint>
 #include <span>
 #include <type_traits>
+#include <vector>
 
 #include "build_csc.hpp"
 #include "stored_lists.hpp"
@@ -17,6 +19,15 @@ struct NoWeight {
   auto operator<=>(const NoWeight&) const = default;
 };
 
+/// The relation of every entry of a graph that has one.
+struct NoRelation {
+  auto operator<=>(const NoRelation&) const = default;
+};
+struct OfOneRelation {
+  using Relation = NoRelation;
+  static NoRelation relation_of(EdgeId) { return {}; }
+};
+
 /// The number of an edge that nobody asks for.
 struct NoEdge {
   NoEdge() = default;
@@ -26,7 +37,7 @@ struct NoEdge {
 
 /// Entries that are dealt to runs of nodes: what a list of edges holds. `WeightOfEdge` is float or NoWeight.
 template <typename Id, typename WeightOfEdge>
-class ListedEdges {
+class ListedEdges : public OfOneRelation {
  public:
   using Weight = WeightOfEdge;
 
@@ -64,8 +75,72 @@ class ListedEdges {
   bool add_reverse_;
 };
 
+/// The ends of edges, by their numbers in a list.
+template <typename Id>
+struct Ends {
+  const Id *sources, *destinations;
+  Count stride;
+
+  NodeId source(Count edge) const { return sources[edge * stride]; }
+  NodeId destination(Count edge) const { return destinations[edge * stride]; }
+};
+
+/// Calls visit(ends) with the type of the ids.
+template <typename Visit>
+void visit_ends(const EdgeList& list, Visit&& visit) {
+  const auto as = [&]<typename Id>(Id) {
+    visit(Ends<Id>{static_cast<const Id*>(list.sources), static_cast<const Id*>(list.destinations),
+                   list.stride});
+  };
+  list.wide ? as(std::int64_t{}) : as(std::int32_t{});
+}
+
+/// The same of several relations, whose edges are counted one relation after the other.
+template <typename WeightOfEdge>
+class RelationEntries {
+ public:
+  using Weight = WeightOfEdge;
+  using Relation = RelationId;
+
+  explicit RelationEntries(std::span<const RelationEdges> relations) : relations_(relations) {
+    for (const RelationEdges& relation : relations) first_edges_.push_back(relation.first_edge);
+  }
+
+  Count count() const { return relations_.back().first_edge + relations_.back().list->count; }
+  Relation relation_of(EdgeId edge) const {
+    return static_cast<Relation>(std::ranges::upper_bound(first_edges_, edge) - first_edges_.begin() - 1);
+  }
+  Weight weight_of([[maybe_unused]] EdgeId edge) const {
+    if constexpr (std::is_same_v<Weight, float>) {
+      const RelationEdges& relation = relations_[relation_of(edge)];
+      return relation.list->weights == nullptr ? 1 : relation.list->weights[edge - relation.first_edge];
+    } else {
+      return {};
+    }
+  }
+
+  template <typename Emit>
+  void visit(Count begin, Count end, Emit&& emit) const {
+    for (const RelationEdges& relation : relations_) {
+      const EdgeId first = relation.first_edge;
+      const Count from = std::max(begin - first, Count{0}), to = std::min(end - first, relation.list->count);
+      visit_ends(*relation.list, [&](const auto& ends) {
+        for (Count e = from; e < to; ++e) {
+          const NodeId source = ends.source(e), destination = ends.destination(e);
+          if (!relation.may_join(source, destination)) refuse_ends(relation, e, source, destination);
+          emit(relation.destinations.first + destination, relation.sources.first + source, first + e);
+        }
+      });
+    }
+  }
+
+ private:
+  std::span<const RelationEdges> relations_;
+  std::vector<EdgeId> first_edges_;
+};
+
 /// The same of edges that are drawn.
-class Draws {
+class Draws : public OfOneRelation {
  public:
   using Weight = NoWeight;
 
@@ -88,7 +163,7 @@ class Draws {
 };
 
 /// The same of lists: both directions of every entry, without self-loops. Counted in nodes.
-class BothDirections {
+class BothDirections : public OfOneRelation {
  public:
   using Weight = NoWeight;
 

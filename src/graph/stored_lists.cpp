@@ -66,6 +66,7 @@ class Dealer {
     [[no_unique_address]] Weight weight;
   };
   struct Entry {
+    [[no_unique_address]] typename Entries::Relation relation;
     Id source;
     [[no_unique_address]] Edge edge;
     [[no_unique_address]] Weight weight;
@@ -295,7 +296,7 @@ class Dealer {
     for (const Record& r : dealt) ++cursor[r.within + 1];
     for (Count v = 0; v < nodes; ++v) cursor[at(v + 1)] += cursor[at(v)];
     std::vector<Entry> entries(dealt.size());
-    for (const Record& r : dealt) entries[at(cursor[r.within]++)] = {r.source, r.edge, r.weight};
+    for (const Record& r : dealt) entries[at(cursor[r.within]++)] = entry_of(r);
     Sorted result;
     result.lengths.resize(at(nodes));
     result.sources.reserve(entries.size());
@@ -311,12 +312,19 @@ class Dealer {
     return result;
   }
 
+  Entry entry_of(const Record& r) const {
+    EdgeId edge = 0;
+    if constexpr (kHasEdgeIds) edge = r.edge;
+    return {entries_.relation_of(edge), r.source, r.edge, r.weight};
+  }
+
   /// Appends what stays of the list of `node`, and returns its length.
   Count clean(const Entry* list, const Entry* end, NodeId node, Sorted& result) const {
     const std::size_t before = result.sources.size();
     const std::uint64_t node_hash = mix64(static_cast<std::uint64_t>(node));
     for (const Entry* e = list; e != end; ++e) {
-      const bool again = e != list && e->source == (e - 1)->source, loop = e->source == node;
+      const bool again = e != list && e->source == (e - 1)->source && e->relation == (e - 1)->relation,
+                 loop = e->source == node;
       ++result.met.entries;
       result.met.self_loops += loop;
       result.met.duplicates += again;
@@ -381,6 +389,18 @@ BuiltLists build_stored_lists(Count num_nodes, const EdgeList& edges, const CscO
     };
     return edges.weights != nullptr ? with_weight(float{}) : with_weight(NoWeight{});
   });
+}
+
+BuiltLists build_stored_lists(Count num_nodes, std::span<const RelationEdges> relations,
+                              const CscOptions& options, ScratchStore& scratch, ThreadPool& pool) {
+  const auto has_weights = [](const RelationEdges& relation) { return relation.list->weights != nullptr; };
+  const auto with_weight = [&]<typename Weight>(Weight) {
+    const RelationEntries<Weight> entries(relations);
+    return with_ids_for(num_nodes, entries.count(), [&]<typename Id, typename Edge>(Id, Edge) {
+      return build<Id, Edge>(num_nodes, entries, entries.count(), options, scratch, pool);
+    });
+  };
+  return std::ranges::any_of(relations, has_weights) ? with_weight(float{}) : with_weight(NoWeight{});
 }
 
 BuiltLists build_drawn_lists(Count num_nodes, const DrawnEdges& edges, const CscOptions& options,

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <functional>
+#include <span>
+#include <string>
 
 #include "build_csc.hpp"
 #include "strata/graph/stored_graph.hpp"
+#include "strata/util/ranges.hpp"
 
 namespace strata::graph {
 
@@ -19,6 +22,26 @@ struct BuiltLists {
 /// edges that a run does not fit the buffers.
 BuiltLists build_stored_lists(Count num_nodes, const EdgeList& edges, const CscOptions& options,
                               ScratchStore& scratch, ThreadPool& pool);
+
+/// The edges of one of several relations. Both ends are counted within their types.
+struct RelationEdges {
+  const EdgeList* list = nullptr;
+  Range sources, destinations;  ///< the nodes of the two types
+  EdgeId first_edge = 0;
+  std::string source_type, destination_type;
+
+  bool within_a_type() const { return source_type == destination_type; }
+  bool may_join(NodeId source, NodeId destination) const {
+    return source >= 0 && source < sources.count && destination >= 0 && destination < destinations.count;
+  }
+};
+/// Throws the InputError about ends that the relation may not join.
+[[noreturn]] void refuse_ends(const RelationEdges& relation, Count edge, NodeId source, NodeId destination);
+
+/// The same as build_stored_lists() for several relations: each list is ordered by (relation, source, edge
+/// id), and duplicates are those of a relation. REQUIRES: a relation.
+BuiltLists build_stored_lists(Count num_nodes, std::span<const RelationEdges> relations,
+                              const CscOptions& options, ScratchStore& scratch, ThreadPool& pool);
 
 /// Edges that are computed on demand, each time the same.
 struct DrawnEdges {

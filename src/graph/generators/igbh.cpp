@@ -50,10 +50,20 @@ Count nodes_of_type(const IgbhType& type, double scale) {
   return std::max(kLeastNodes, share_of(type.count, scale));
 }
 
+/// Memory for ids, or a scratch file of them.
+template <typename Id>
+std::shared_ptr<Id> room_for(Count ids, ScratchStore* scratch) {
+  if (scratch == nullptr) return {new Id[at(ids)], std::default_delete<Id[]>()};
+  ScratchFile file(*scratch);
+  file.reserve(at(ids) * sizeof(Id));
+  const std::shared_ptr<std::byte> mapped = std::move(file).map();
+  return {mapped, reinterpret_cast<Id*>(mapped.get())};
+}
+
 /// Draws the edges of a relation; with `both`, the second half is the first one in the other direction.
 template <typename Id>
 TypedParts::Edges draw(const IgbhRelation& relation, const DatasetSource& source, bool both,
-                       ThreadPool& pool) {
+                       Assembly& assembly) {
   const auto number = static_cast<std::uint64_t>(&relation - kRelations.data());
   const KeyedWords words(mix64(source.seed) + number, Purpose::edge);
   const IgbhType &from = kTypes[relation.source], &to = kTypes[relation.destination];
@@ -61,9 +71,9 @@ TypedParts::Edges draw(const IgbhRelation& relation, const DatasetSource& source
              to_nodes = static_cast<double>(nodes_of_type(to, source.scale));
   const Count drawn = share_of(relation.count, source.scale) / (both ? 2 : 1),
               count = both ? 2 * drawn : drawn;
-  auto ends = std::make_shared<std::vector<Id>>(at(2 * count));
-  Id *const sources = ends->data(), *const destinations = sources + count;
-  pool.parallel_for(drawn, kDrawsPerPiece, [&](Count begin, Count end) {
+  const std::shared_ptr<Id> ends = room_for<Id>(2 * count, assembly.scratch);
+  Id *const sources = ends.get(), *const destinations = sources + count;
+  assembly.pool.parallel_for(drawn, kDrawsPerPiece, [&](Count begin, Count end) {
     for (Count e = begin; e < end; ++e) {
       const double u = words.unit(static_cast<std::uint64_t>(2 * e)),
                    v = words.unit(static_cast<std::uint64_t>(2 * e + 1));
@@ -73,6 +83,7 @@ TypedParts::Edges draw(const IgbhRelation& relation, const DatasetSource& source
       sources[drawn + e] = destinations[e];
       destinations[drawn + e] = sources[e];
     }
+    if (assembly.scratch != nullptr) assembly.scratch->trim();
   });
   return {.type = {from.name, relation.name, to.name},
           .list = {.sources = sources,
@@ -83,14 +94,14 @@ TypedParts::Edges draw(const IgbhRelation& relation, const DatasetSource& source
           .owners = {ends}};
 }
 
-TypedParts draw_parts(const DatasetSource& source, ThreadPool& pool) {
+TypedParts draw_parts(const DatasetSource& source, Assembly& assembly) {
   TypedParts parts{.name = kName, .nodes = {}, .edges = {}};
   for (const IgbhType& type : kTypes)
     parts.nodes.push_back({.type = type.name, .count = nodes_of_type(type, source.scale)});
   static_assert(kTypes[0].count < std::numeric_limits<std::int32_t>::max());
   for (const IgbhRelation& relation : kRelations)
     parts.edges.push_back(
-        draw<std::int32_t>(relation, source, relation.source == relation.destination, pool));
+        draw<std::int32_t>(relation, source, relation.source == relation.destination, assembly));
   TypedParts reversed{.name = {}, .nodes = {}, .edges = {parts.edges.begin() + 1, parts.edges.end()}};
   add_reverses(reversed);
   parts.edges.resize(1);
@@ -114,28 +125,31 @@ SyntheticSpec papers_of(const DatasetSource& source) {
 
 template <typename Out, typename Convert>
 void fill_rows(const Graph& graph, const FeatureFormula& papers, const FeatureFormula& others, Out* out,
-               Convert convert, ThreadPool& pool) {
-  pool.parallel_for(graph.num_nodes(), kRowsAtOnce, [&](Count begin, Count end) {
+               Convert convert, Assembly& assembly) {
+  assembly.pool.parallel_for(graph.num_nodes(), kRowsAtOnce, [&](Count begin, Count end) {
     for (Count row = begin; row < end; ++row) {
       const std::int32_t label = graph.labels[at(row)];
       const FeatureFormula& formula = label < 0 ? others : papers;
       for (Count col = 0; col < papers.cols; ++col)
         out[row * papers.cols + col] = convert(formula(row, col, label));
     }
+    if (assembly.scratch != nullptr) assembly.scratch->trim();
   });
 }
 
-FeatureTable make_rows(const Graph& graph, SyntheticSpec papers, ThreadPool& pool) {
+FeatureTable make_rows(const Graph& graph, SyntheticSpec papers, Assembly& assembly) {
   const FeatureFormula others = feature_formula(papers, {});
   papers.kind = SyntheticSpec::Kind::sbm;  // whose features depend on classes
   const ClassMeans means = class_means(papers);
   const FeatureFormula of_papers = feature_formula(papers, means);
-  FeatureMemory memory = allocate_features(graph.num_nodes(), papers.features, papers.dtype);
+  FeatureMemory memory =
+      allocate_features(graph.num_nodes(), papers.features, papers.dtype, assembly.scratch);
   if (papers.dtype == DType::f32)
     fill_rows(
-        graph, of_papers, others, reinterpret_cast<float*>(memory.bytes), [](float x) { return x; }, pool);
+        graph, of_papers, others, reinterpret_cast<float*>(memory.bytes), [](float x) { return x; },
+        assembly);
   else
-    fill_rows(graph, of_papers, others, reinterpret_cast<std::uint16_t*>(memory.bytes), f32_to_f16, pool);
+    fill_rows(graph, of_papers, others, reinterpret_cast<std::uint16_t*>(memory.bytes), f32_to_f16, assembly);
   return memory.table;
 }
 
@@ -179,12 +193,13 @@ Graph generate_igbh(const DatasetSource& source, const ReadOptions& options, Ass
   SyntheticSpec all = papers;
   all.nodes = size.num_nodes();
   const double sorted = static_cast<double>(share_of(kRelations[0].count, source.scale));
-  check_room(
-      all,
-      kBytesPerEdge * static_cast<double>(size.manifest.num_edges) + kBytesPerSortedEdge * sorted +
-          static_cast<double>(size.num_nodes() * source.cols) * static_cast<double>(size_of(source.dtype)));
+  if (assembly.scratch == nullptr)
+    check_room(
+        all,
+        kBytesPerEdge * static_cast<double>(size.manifest.num_edges) + kBytesPerSortedEdge * sorted +
+            static_cast<double>(size.num_nodes() * source.cols) * static_cast<double>(size_of(source.dtype)));
   ThreadPool& pool = assembly.pool;
-  Graph graph = join_types(draw_parts(source, pool), options, assembly);
+  Graph graph = join_types(draw_parts(source, assembly), options, assembly);
   Graph nodes = nodes_of(graph, kPapers);
   nodes.labels.resize(at(papers.nodes));
   random_labels(papers, 0, nodes.labels, pool);
@@ -198,7 +213,7 @@ Graph generate_igbh(const DatasetSource& source, const ReadOptions& options, Ass
                .test = nodes.splits.test.data()},
               pool);
   put_nodes(std::move(nodes), kPapers, graph);
-  if (source.cols > 0) graph.features = make_rows(graph, papers, pool);
+  if (source.cols > 0) graph.features = make_rows(graph, papers, assembly);
   assembly.targets = {kPapers};
   return graph;
 }

@@ -191,7 +191,7 @@ Graph read_igbh(const DatasetSource& source, const ReadOptions& options, Assembl
   refuse_missing_files({label_path});
   const NpyArray labels = open_labels(label_path, features.at(assembly.targets.front()));
   for (std::size_t t = 0; t < features.size(); ++t)
-    parts.nodes[t].features = features_of(features[t], parts.nodes[t].count, assembly.pool);
+    parts.nodes[t].features = features_of(features[t], parts.nodes[t].count, assembly.pool, assembly.scratch);
   if (source.reverse) add_reverses(parts);
   Graph graph = join_types(std::move(parts), options, assembly);
   Graph papers = nodes_of(graph, assembly.targets.front());

@@ -190,10 +190,11 @@ void measure_typed(const DatasetSource& source, InputSize& size) {
       size.edges += array.size() / 2 * (source.reverse ? 2 : 1);
       size.bytes_of_edges = std::max(size.bytes_of_edges, kEntryBytes * array.size() / 2);
     }
-    if (name == "edge_weight.npy") size.bytes_in_memory += kWeightBytes * array.size();
+    if (name == "edge_weight.npy") size.bytes_of_edges += kWeightBytes * array.size();
   }
   for (const auto& [folder, count] : nodes) size.nodes += count;
-  size.bytes_in_memory += size.nodes * (kLabelAndSplitBytes + kFloatBytes * cols);
+  size.bytes_in_memory += size.nodes * kLabelAndSplitBytes;
+  size.bytes_mapped += size.nodes * kFloatBytes * cols;
 }
 
 void measure_igbh_shape(const DatasetSource& source, InputSize& size) {
@@ -201,9 +202,9 @@ void measure_igbh_shape(const DatasetSource& source, InputSize& size) {
   const Description made = describe_igbh(source);
   size.nodes = made.num_nodes();
   size.edges = made.manifest.num_edges;
-  size.bytes_in_memory =
-      size.nodes * (kLabelAndSplitBytes + source.cols * static_cast<Count>(size_of(source.dtype))) +
-      kDrawnBytes * size.edges;
+  size.bytes_in_memory = size.nodes * kLabelAndSplitBytes;
+  size.bytes_mapped = size.nodes * source.cols * static_cast<Count>(size_of(source.dtype));
+  size.bytes_of_edges = kDrawnBytes * size.edges;
 }
 
 void measure_npy(const DatasetSource& source, InputSize& size) {

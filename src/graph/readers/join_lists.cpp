@@ -6,7 +6,9 @@
 #include <limits>
 #include <numeric>
 
+#include "listed_entries.hpp"
 #include "readers/typed_graph.hpp"
+#include "strata/graph/relation_ranges.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/system.hpp"
 #include "strata/util/text.hpp"
@@ -15,16 +17,6 @@ namespace strata::graph {
 namespace {
 
 constexpr Count kNodesAtATime = 4096, kEndsPerPiece = Count{1} << 16;
-
-/// The edges of one relation, and where its two types begin in the graph.
-struct Relation {
-  const TypedParts::Edges& edges;
-  const TypedParts::Nodes &source, &destination;
-  NodeId first_source = 0, first_destination = 0;
-  EdgeId first_edge = 0;
-
-  bool within_a_type() const { return first_source == first_destination && &source == &destination; }
-};
 
 std::size_t type_of(const std::string& name, const TypedParts& parts, const EdgeType& of) {
   const auto found = std::ranges::find(parts.nodes, name, &TypedParts::Nodes::type);
@@ -58,31 +50,6 @@ GraphTypes types_of(const TypedParts& parts) {
   return types;
 }
 
-template <typename Id>
-struct Ends {
-  const Id *sources, *destinations;
-  Count stride;
-};
-
-/// Calls visit(ends) with the type of the ids.
-template <typename Visit>
-void visit_ends(const EdgeList& list, Visit&& visit) {
-  const auto as = [&]<typename Id>(Id) {
-    visit(Ends<Id>{static_cast<const Id*>(list.sources), static_cast<const Id*>(list.destinations),
-                   list.stride});
-  };
-  list.wide ? as(std::int64_t{}) : as(std::int32_t{});
-}
-
-[[noreturn]] void refuse_end(const Relation& relation, Count edge, NodeId source, NodeId destination) {
-  const bool wrong_source = source < 0 || source >= relation.source.count;
-  const TypedParts::Nodes& type = wrong_source ? relation.source : relation.destination;
-  throw InputError(fmt::format("{}: edge {} names node {} of the type '{}', which has {} nodes",
-                               relation.edges.list.origin, edge, wrong_source ? source : destination,
-                               printable(type.type), type.count),
-                   "Ids count from 0 within each type.");
-}
-
 /// Writes the lists of all relations, one after the other, to their places in the lists of the graph.
 class ListJoiner {
  public:
@@ -92,13 +59,12 @@ class ListJoiner {
   }
 
   /// Makes room for the edges of a relation. Refuses an end that is no node of its type.
-  void count(const Relation& relation) {
-    std::vector<std::atomic<Count>> degrees(at(relation.destination.count));
-    const EdgeList& list = relation.edges.list;
-    visit_ends(list, [&](const auto& ends) { count(relation, ends, degrees); });
-    for (Count v = 0; v < relation.destination.count; ++v) {
-      graph_.indptr[at(relation.first_destination + v) + 1] += degrees[at(v)];
-      graph_.sublists.first[at(relation.first_destination + v) + 1] += degrees[at(v)] > 0;
+  void count(const RelationEdges& relation) {
+    std::vector<std::atomic<Count>> degrees(at(relation.destinations.count));
+    visit_ends(*relation.list, [&](const auto& ends) { count(relation, ends, degrees); });
+    for (Count v = 0; v < relation.destinations.count; ++v) {
+      graph_.indptr[at(relation.destinations.first + v) + 1] += degrees[at(v)];
+      graph_.sublists.first[at(relation.destinations.first + v) + 1] += degrees[at(v)] > 0;
     }
   }
 
@@ -117,11 +83,11 @@ class ListJoiner {
   }
 
   /// Writes the lists of a relation behind those of the relations before.
-  void append(RelationId number, const Relation& relation, const CscGraph& lists) {
-    pool_.parallel_for(relation.destination.count, kNodesAtATime, [&](Count begin, Count end) {
+  void append(RelationId number, const RelationEdges& relation, const CscGraph& lists) {
+    pool_.parallel_for(relation.destinations.count, kNodesAtATime, [&](Count begin, Count end) {
       for (Count v = begin; v < end; ++v) append_list(number, relation, lists, v);
     });
-    missing_ += relation.edges.list.count - lists.num_edges();
+    missing_ += relation.list->count - lists.num_edges();
   }
 
   /// Moves lists together if edges were removed.
@@ -152,25 +118,22 @@ class ListJoiner {
 
  private:
   template <typename Id>
-  void count(const Relation& relation, const Ends<Id>& ends, std::vector<std::atomic<Count>>& degrees) {
-    const Count num_edges = relation.edges.list.count;
+  void count(const RelationEdges& relation, const Ends<Id>& ends, std::vector<std::atomic<Count>>& degrees) {
+    const Count num_edges = relation.list->count;
     std::atomic<Count> first_wrong{num_edges};
     pool_.parallel_for(num_edges, kEndsPerPiece, [&](Count begin, Count end) {
       for (Count e = begin; e < end; ++e) {
-        const NodeId source = ends.sources[e * ends.stride], destination = ends.destinations[e * ends.stride];
-        if (source < 0 || source >= relation.source.count || destination < 0 ||
-            destination >= relation.destination.count) {
+        if (!relation.may_join(ends.source(e), ends.destination(e))) {
           Count before = first_wrong;
           while (e < before && !first_wrong.compare_exchange_weak(before, e)) {
           }
           return;
         }
-        degrees[at(destination)].fetch_add(1, std::memory_order_relaxed);
+        degrees[at(ends.destination(e))].fetch_add(1, std::memory_order_relaxed);
       }
     });
     const Count wrong = first_wrong;
-    if (wrong < num_edges)
-      refuse_end(relation, wrong, ends.sources[wrong * ends.stride], ends.destinations[wrong * ends.stride]);
+    if (wrong < num_edges) refuse_ends(relation, wrong, ends.source(wrong), ends.destination(wrong));
   }
 
   void check_room(bool with_weights) const {
@@ -181,21 +144,21 @@ class ListJoiner {
     throw OutOfMemory(
         fmt::format("no room for the lists of {} edges: wanted {}, free {}",
                     format_count(graph_.indptr.back()), format_bytes(wanted), format_bytes(free)),
-        "Graphs of several types are read into memory: use a host with more.");
+        "Use a host with more memory.");
   }
 
-  void append_list(RelationId number, const Relation& relation, const CscGraph& lists, Count v) {
+  void append_list(RelationId number, const RelationEdges& relation, const CscGraph& lists, Count v) {
     const Count first = lists.indptr[at(v)], last = lists.indptr[at(v) + 1];
     if (first == last) return;
-    const NodeId node = relation.first_destination + v;
+    const NodeId node = relation.destinations.first + v;
     Count& next = next_[at(node)];
     const Count sublist = next_sublist_[at(node)]++;
     graph_.sublists.relations[at(sublist)] = number;
     graph_.sublists.begins[at(sublist)] = next;
-    const float* const weights = relation.edges.list.weights;
+    const float* const weights = relation.list->weights;
     for (Count e = first; e < last; ++e, ++next) {
       const EdgeId edge = lists.edge_ids.empty() ? e : lists.edge_ids[at(e)];
-      graph_.indices[at(next)] = relation.first_source + lists.indices[at(e)];
+      graph_.indices[at(next)] = relation.sources.first + lists.indices[at(e)];
       graph_.edge_ids[at(next)] = relation.first_edge + edge;
       if (!graph_.weights.empty()) graph_.weights[at(next)] = weights == nullptr ? 1 : weights[edge];
     }
@@ -221,44 +184,66 @@ void add(const CleaningReport& report, CleaningReport& sum) {
 }
 
 /// The lists of one relation. Only an edge within a type can be a self-loop.
-BuiltCsc build_relation(const Relation& relation, const ReadOptions& options, ThreadPool& pool) {
+BuiltCsc build_relation(const RelationEdges& relation, const ReadOptions& options, ThreadPool& pool) {
   const bool loops = relation.within_a_type();
   BuiltCsc built = build_csc(
-      std::max(relation.source.count, relation.destination.count), relation.edges.list,
+      std::max(relation.sources.count, relation.destinations.count), *relation.list,
       {.duplicates = options.duplicates, .self_loops = loops ? options.self_loops : EdgePolicy::keep}, pool);
   if (!loops) built.cleaning.self_loops = 0;
   return built;
 }
 
-}  // namespace
-
-void join_lists(const TypedParts& parts, const ReadOptions& options, ThreadPool& pool, Graph& graph) {
+/// The relations, which view the parts. Sets the types and the number of nodes.
+std::vector<RelationEdges> relations_of(const TypedParts& parts, Graph& graph) {
   graph.types = types_of(parts);
-  const GraphTypes& types = graph.types;
-  std::vector<Relation> relations;
-  bool with_weights = false;
-  for (std::size_t r = 0; r < parts.edges.size(); ++r) {
-    const TypedParts::Edges& edges = parts.edges[r];
+  graph.structure.num_nodes = graph.types.node_offsets.back();
+  std::vector<RelationEdges> relations;
+  for (const TypedParts::Edges& edges : parts.edges) {
     const std::size_t source = type_of(edges.type.source, parts, edges.type),
                       destination = type_of(edges.type.destination, parts, edges.type);
-    relations.push_back({.edges = edges,
-                         .source = parts.nodes[source],
-                         .destination = parts.nodes[destination],
-                         .first_source = types.node_offsets[source],
-                         .first_destination = types.node_offsets[destination],
-                         .first_edge = types.edge_offsets[r]});
-    with_weights = with_weights || edges.list.weights != nullptr;
+    relations.push_back({.list = &edges.list,
+                         .sources = nodes_of_type(graph.types, source, graph.num_nodes()),
+                         .destinations = nodes_of_type(graph.types, destination, graph.num_nodes()),
+                         .first_edge = graph.types.edge_offsets[relations.size()],
+                         .source_type = edges.type.source,
+                         .destination_type = edges.type.destination});
   }
-  graph.structure.num_nodes = types.node_offsets.back();
+  return relations;
+}
+
+}  // namespace
+
+void refuse_ends(const RelationEdges& relation, Count edge, NodeId source, NodeId destination) {
+  const bool wrong_source = source < 0 || source >= relation.sources.count;
+  throw InputError(fmt::format("{}: edge {} names node {} of the type '{}', which has {} nodes",
+                               relation.list->origin, edge, wrong_source ? source : destination,
+                               printable(wrong_source ? relation.source_type : relation.destination_type),
+                               wrong_source ? relation.sources.count : relation.destinations.count),
+                   "Ids count from 0 within each type.");
+}
+
+void join_lists(const TypedParts& parts, const ReadOptions& options, ThreadPool& pool, Graph& graph) {
+  const std::vector<RelationEdges> relations = relations_of(parts, graph);
   ListJoiner joiner(graph.structure, pool);
-  for (const Relation& relation : relations) joiner.count(relation);
-  joiner.allocate(with_weights);
+  for (const RelationEdges& relation : relations) joiner.count(relation);
+  joiner.allocate(std::ranges::any_of(
+      relations, [](const RelationEdges& relation) { return relation.list->weights != nullptr; }));
   for (std::size_t r = 0; r < relations.size(); ++r) {
     const BuiltCsc built = build_relation(relations[r], options, pool);
     joiner.append(static_cast<RelationId>(r), relations[r], built.structure);
     add(built.cleaning, graph.cleaning);
   }
   joiner.close_gaps();
+}
+
+void join_stored_lists(const TypedParts& parts, const ReadOptions& options, Assembly& assembly,
+                       Graph& graph) {
+  const std::vector<RelationEdges> relations = relations_of(parts, graph);
+  BuiltLists built = build_stored_lists(graph.num_nodes(), relations,
+                                        {.duplicates = options.duplicates, .self_loops = options.self_loops},
+                                        *assembly.scratch, assembly.pool);
+  graph.cleaning = built.cleaning;
+  assembly.lists = std::move(built.lists);
 }
 
 }  // namespace strata::graph

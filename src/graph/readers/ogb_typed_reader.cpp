@@ -126,7 +126,7 @@ class TypedOgbReader {
     const std::optional<ValuesOfTypes> has = flags(raw_, "nodetype-has-feat");
     for (TypedParts::Nodes& nodes : parts_.nodes)
       if (const auto path = table_of(raw_ / "node-feat", nodes.type, "node-feat", has))
-        nodes.features = read_csv_features(*path, rows_of(nodes), pool_, nullptr);
+        nodes.features = read_csv_features(*path, rows_of(nodes), pool_, assembly_.scratch);
   }
 
   static CsvExpectation rows_of(const TypedParts::Nodes& nodes) {

@@ -180,7 +180,7 @@ void finish_types(Graph& graph, const std::string& origin, const ReadOptions& op
                   Assembly& assembly) {
   finish_targets(graph, origin, files, assembly);
   if (options.normalize_features && graph.features.cols > 0)
-    graph.features = normalized(graph.features, assembly.pool);
+    graph.features = normalized(graph.features, assembly.pool, assembly.scratch);
 }
 
 Graph read(const Source& source, const ReadOptions& options, const NodeFiles& files, Assembly& assembly) {

@@ -27,7 +27,7 @@ std::vector<std::string> types_of(const std::vector<TypedParts::Nodes>& nodes) {
 
 /// Copies the rows of a type, of which each fills up with zeros.
 void copy_rows(const FeatureTable& features, Count rows, FeatureTable& table, std::byte* out,
-               ThreadPool& pool) {
+               ThreadPool& pool, ScratchStore* scratch) {
   const std::size_t row_bytes = table.row_bytes();
   const bool widen = features.cols > 0 && features.dtype != table.dtype;
   const std::size_t used = at(features.cols) * size_of(table.dtype);
@@ -42,6 +42,7 @@ void copy_rows(const FeatureTable& features, Count rows, FeatureTable& table, st
         std::memcpy(to, from, used);
       std::memset(to + used, 0, row_bytes - used);
     }
+    if (scratch != nullptr) scratch->trim();
   });
 }
 
@@ -175,20 +176,19 @@ Graph join_types(TypedParts parts, const ReadOptions& options, Assembly& assembl
     throw InputError(
         fmt::format("{}: relations have a direction, and --direction undirected adds none", graph.name),
         "Write ',reverse' behind the input: every relation then has one in the other direction.");
-  if (assembly.scratch != nullptr)
-    throw OutOfMemory(
-        fmt::format("{}: graphs of several types are read into memory, not into files", graph.name),
-        "Give more --memory, or use a host with more.");
   Count nodes = 0;
   for (const TypedParts::Nodes& type : parts.nodes) nodes += type.count;
   if (options.on_nodes_known) options.on_nodes_known(nodes);
-  join_lists(parts, options, assembly.pool, graph);
-  join_features(parts, assembly.pool, graph);
+  if (assembly.scratch == nullptr)
+    join_lists(parts, options, assembly.pool, graph);
+  else
+    join_stored_lists(parts, options, assembly, graph);
+  join_features(parts, assembly.pool, graph, assembly.scratch);
   graph.node_names = names_of(parts.nodes);
   return graph;
 }
 
-void join_features(const TypedParts& parts, ThreadPool& pool, Graph& graph) {
+void join_features(const TypedParts& parts, ThreadPool& pool, Graph& graph, ScratchStore* scratch) {
   Count cols = 0;
   DType dtype = DType::f16;
   std::vector<Count> feature_cols;
@@ -202,10 +202,10 @@ void join_features(const TypedParts& parts, ThreadPool& pool, Graph& graph) {
     graph.features = parts.nodes[0].features;
     return;
   }
-  FeatureMemory memory = allocate_features(graph.num_nodes(), cols, dtype);
+  FeatureMemory memory = allocate_features(graph.num_nodes(), cols, dtype, scratch);
   std::byte* out = memory.bytes;
   for (const TypedParts::Nodes& type : parts.nodes) {
-    copy_rows(type.features, type.count, memory.table, out, pool);
+    copy_rows(type.features, type.count, memory.table, out, pool, scratch);
     out += at(type.count) * memory.table.row_bytes();
   }
   graph.features = memory.table;

@@ -52,15 +52,16 @@ std::vector<std::size_t> choose_targets(const std::vector<TypedParts::Nodes>& no
 
 /// The graph, without labels and splits. Relation r has the edges of parts.edges[r], of which edge e has the
 /// id edge_offsets[r] + e. What is one type of nodes and one relation becomes a graph without types. Throws
-/// InputError for ids that a type does not have and for types that do not exist; OutOfMemory, also where
-/// edges would have to go to scratch files.
+/// InputError for ids that a type does not have and for types that do not exist; OutOfMemory.
 Graph join_types(TypedParts parts, const ReadOptions& options, Assembly& assembly);
 
 /// Sets types, lists and cleaning of a graph. Also takes one type of one relation.
 void join_lists(const TypedParts& parts, const ReadOptions& options, ThreadPool& pool, Graph& graph);
+/// The same into the assembly's scratch files.
+void join_stored_lists(const TypedParts& parts, const ReadOptions& options, Assembly& assembly, Graph& graph);
 
 /// Features of all types in one table: narrower rows end with zeros. Sets features and types.feature_cols.
-void join_features(const TypedParts& parts, ThreadPool& pool, Graph& graph);
+void join_features(const TypedParts& parts, ThreadPool& pool, Graph& graph, ScratchStore* scratch = nullptr);
 
 /// Puts back what readers of files about nodes made of nodes_of() the type. Classes of each type count from 0, and
 /// the graph has as many as the type with most. Throws InputError if types have labels of different kinds.

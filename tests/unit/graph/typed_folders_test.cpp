@@ -202,11 +202,22 @@ TEST_F(TypedNpy, IsMeasuredAndWatched) {
   expect_error([&] { stamp.require_unchanged(); }, {"paper__cites__paper/edge_index.npy changed"});
 }
 
-TEST_F(TypedNpy, IsReadIntoMemoryOnly) {
-  const test::TemporaryFolder scratch;
-  ScratchStore store(scratch.path(), 1 << 20);
-  expect_error<OutOfMemory>([&] { read_stored_graph(Source(spec()), {}, {}, store); },
-                            {"several types are read into memory", "--memory"});
+TEST_F(TypedNpy, IsTheSameOnDisk) {
+  for (const bool normalize : {false, true})
+    expect_same_on_disk(spec(",reverse"), {.normalize_features = normalize});
+  npy("edges/author__writes__paper/edge_index",
+      npy_bytes<std::int64_t>("<i8", "(2, 5)", {0, 1, 1, 0, 1, 2, 2, 0, 2, 1}));
+  npy("edges/author__writes__paper/edge_weight", npy_bytes<float>("<f4", "(5,)", {1, 2, 3, 4, 5}));
+  npy("edges/author__draws__paper/edge_index", npy_bytes<std::int64_t>("<i8", "(2, 0)", {}));
+  npy("edges/author__sells__paper/edge_index", npy_bytes<std::int32_t>("<i4", "(2, 3)", {0, 1, 1, 2, 2, 1}));
+  npy("edges/paper__cites__paper/edge_index", npy_bytes<std::int32_t>("<i4", "(2, 3)", {1, 2, 1, 0, 0, 1}));
+  for (const auto policy : {EdgePolicy::keep, EdgePolicy::remove})
+    expect_same_on_disk(spec(",reverse"), {.duplicates = policy, .self_loops = policy});
+  npy("edges/paper__cites__paper/edge_index", npy_bytes<std::int32_t>("<i4", "(2, 1)", {3, 0}));
+  const test::TemporaryFolder folder;
+  ScratchStore scratch(folder.path(), 64 << 20);
+  expect_error([&] { read_stored_graph(Source(spec()), {}, {}, scratch); },
+               {"edge 0 names node 3 of the type 'paper', which has 3 nodes"});
 }
 
 TEST_F(TypedNpy, RefusesWhatDoesNotFit) {
@@ -355,6 +366,11 @@ TEST(SyntheticIgbh, IsTheSameForEveryNumberOfThreads) {
   EXPECT_EQ(row(one, one.num_nodes() - 1), row(three, three.num_nodes() - 1));
   const Graph other = read_graph("synthetic:igbh,scale=0.00001,cols=4,dtype=f32,seed=1");
   EXPECT_NE(one.structure.indices, other.structure.indices);
+}
+
+TEST(SyntheticIgbh, IsTheSameOnDisk) {
+  for (const char* const cols : {"4,dtype=f32", "2,dtype=f16", "0"})
+    expect_same_on_disk(std::string("synthetic:igbh,scale=0.00003,cols=") + cols);
 }
 
 TEST(SyntheticIgbh, RefusesWhatItDoesNotKnow) {

@@ -68,6 +68,8 @@ TEST_F(TypedOgb, IsReadInTheOrderOfNames) {
   EXPECT_EQ(read(",reverse").structure.num_edges(), 10);
 }
 
+TEST_F(TypedOgb, IsTheSameOnDisk) { expect_same_on_disk("ogb:" + folder_.path().string() + ",reverse"); }
+
 TEST_F(TypedOgb, RefusesWhatDoesNotFit) {
   table("split/time/paper/test", "3\n");
   refuse({"paper: split 'test' holds node 3", "[0, 3)"});
@@ -151,6 +153,8 @@ TEST_F(TypedChunks, AreReadTypeByType) {
   EXPECT_EQ(graph.labels, (Labels{-1, -1, 1, 0, 2}));
   EXPECT_EQ(graph.splits.train, Ids{4});
 }
+
+TEST_F(TypedChunks, AreTheSameOnDisk) { expect_same_on_disk("dgl:" + folder_.path().string()); }
 
 TEST_F(TypedChunks, RefuseWhatDoesNotFit) {
   change(R"([[3], [1, 1]])", "[[3]]");
@@ -237,6 +241,8 @@ TEST_F(TypedBolt, IsReadTypeByType) {
   EXPECT_EQ(read(",reverse").types.edges.size(), 4u);
 }
 
+TEST_F(TypedBolt, IsTheSameOnDisk) { expect_same_on_disk("graphbolt:" + folder_.path().string()); }
+
 TEST_F(TypedBolt, RefusesWhatDoesNotFit) {
   change("{type: author, num: 2}", "{num: 2}");
   refuse({"metadata.yaml:4", "no field 'type'"});
@@ -292,6 +298,8 @@ TEST_F(TypedTables, AreReadByNamesOrRows) {
   std::filesystem::remove(folder_ / "nodes/shop.tsv");
   EXPECT_EQ(read().types.feature_cols, (std::vector<Count>{1, 1}));
 }
+
+TEST_F(TypedTables, AreTheSameOnDisk) { expect_same_on_disk("csv:" + folder_.path().string() + ",reverse"); }
 
 TEST_F(TypedTables, RefuseWhatDoesNotFit) {
   table("edges/person__knows__person.csv", "src,dst\nAnn,Dan\n");

@@ -39,7 +39,7 @@ bool has_any(const fs::path& folder, std::initializer_list<const char*> names) {
   return std::ranges::any_of(names, [&](const char* name) { return fs::exists(folder / name); });
 }
 
-TypedParts::Nodes read_nodes(const fs::path& folder, ThreadPool& pool) {
+TypedParts::Nodes read_nodes(const fs::path& folder, Assembly& assembly) {
   check_array_names(folder, kNodeFiles);
   StatedNodes stated{.folder = folder};
   stated.take_arrays();
@@ -51,19 +51,19 @@ TypedParts::Nodes read_nodes(const fs::path& folder, ThreadPool& pool) {
   TypedParts::Nodes type{.type = folder.filename().string(), .count = *stated.nodes};
   require_utf8(type.type, "the name of a type of nodes");
   if (fs::exists(folder / "x.npy"))
-    type.features = read_features_file(nodes, folder / "x.npy", pool, nullptr);
+    type.features = read_features_file(nodes, folder / "x.npy", assembly.pool, assembly.scratch);
   return type;
 }
 
-TypedParts::Edges read_relation(const fs::path& folder) {
+TypedParts::Edges read_relation(const fs::path& folder, ScratchStore* scratch) {
   check_array_names(folder, kEdgeFiles);
   const NpyArray ends = read_npy(folder / "edge_index.npy");
   refuse_pairs(ends);
   require_utf8(folder.filename().string(), "the name of a relation");
   TypedParts::Edges edges =
-      edges_between(parse_relation(folder.filename().string(), "__", folder.string()), ends);
+      edges_between(parse_relation(folder.filename().string(), "__", folder.string()), ends, scratch);
   const fs::path weights = folder / "edge_weight.npy";
-  if (fs::exists(weights)) give_weights(edges, edge_weights_of(read_npy(weights), nullptr), weights.string());
+  if (fs::exists(weights)) give_weights(edges, edge_weights_of(read_npy(weights), scratch), weights.string());
   return edges;
 }
 
@@ -82,15 +82,15 @@ Graph read_typed_npy(const DatasetSource& source, const ReadOptions& options, As
   for (const fs::path& type : types) {
     if (has_any(type, {"y.npy", "train.npy", "valid.npy", "val.npy", "test.npy"}))
       labelled.push_back(parts.nodes.size());
-    parts.nodes.push_back(read_nodes(type, assembly.pool));
+    parts.nodes.push_back(read_nodes(type, assembly));
   }
   assembly.targets = choose_targets(parts.nodes, labelled, source.target, folder.string());
-  for (const fs::path& relation : relations) parts.edges.push_back(read_relation(relation));
+  for (const fs::path& relation : relations) parts.edges.push_back(read_relation(relation, assembly.scratch));
   if (source.reverse) add_reverses(parts);
   Graph graph = join_types(std::move(parts), options, assembly);
   for (const std::size_t target : assembly.targets) {
     Graph nodes = nodes_of(graph, target);
-    read_labels_and_splits(nodes, types[target], assembly.pool, nullptr);
+    read_labels_and_splits(nodes, types[target], assembly.pool, assembly.scratch);
     put_nodes(std::move(nodes), target, graph);
   }
   return graph;

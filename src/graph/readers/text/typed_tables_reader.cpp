@@ -113,7 +113,7 @@ class TypedTablesReader {
     nodes.type = table_name(file);
     nodes.count = type.rows;
     if (!type.table.columns.empty())
-      nodes.features = read_csv_features(file, type.expecting(type.table.columns), pool_, nullptr);
+      nodes.features = read_csv_features(file, type.expecting(type.table.columns), pool_, assembly_.scratch);
     if (type.table.id >= 0) nodes.names = number_names(type);
   }
 
@@ -147,7 +147,7 @@ class TypedTablesReader {
                                   numbers_in(table, ends.target, types_[type_called(type.destination, file)]);
     std::vector<NodeId> pairs;
     for (std::size_t e = 0; e < sources.size(); ++e) pairs.insert(pairs.end(), {sources[e], destinations[e]});
-    EdgeBuffer buffer(file.string());
+    EdgeBuffer buffer(file.string(), assembly_.scratch);
     buffer.append(pairs, 1);
     TypedParts::Edges edges = edges_between(std::move(type), std::move(buffer));
     if (const int weight = find_column(table.layout.names, ColumnRole::weight); weight >= 0)
@@ -156,7 +156,7 @@ class TypedTablesReader {
           read_csv_weights(
               file, 0,
               {.rows = edges.list.count, .cols = std::nullopt, .rows_from = "its edges", .columns = {weight}},
-              pool_, nullptr),
+              pool_, assembly_.scratch),
           file.string());
     parts_.edges.push_back(std::move(edges));
   }

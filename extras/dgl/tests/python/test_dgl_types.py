@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""strata.dgl: graphs of several types by DGL's names."""
+
+import unittest
+
+import torch
+from torch_geometric.data import HeteroData
+
+import strata
+import strata.dgl as dgl_names
+from strata.dgl import EID, NID
+
+try:
+    import dgl
+except (ImportError, OSError):  # it does not load with this torch
+    dgl = None
+
+WRITES, SHOWS, CITES, BACK = (
+    ("author", "writes", "paper"),
+    ("venue", "shows", "paper"),
+    ("paper", "cites", "paper"),
+    ("paper", "back", "author"),
+)
+FANOUTS = [{"writes": 2, "shows": 1, CITES: -1, BACK: 2}, {WRITES: 3, SHOWS: 0, CITES: 2, BACK: 1}]
+
+
+class Types(unittest.TestCase):
+    def setUp(self):
+        random = torch.Generator().manual_seed(8)
+        self.data = data = HeteroData()
+        for kind, count in (("paper", 200), ("author", 60), ("venue", 9), ("editor", 4)):
+            data[kind].x = torch.randn(count, 3, generator=random)
+        data["paper"].y = torch.randint(4, (200,), generator=random)
+        data["author"].age = torch.arange(60.0)
+        for kind, count in ((WRITES, 900), (SHOWS, 200), (CITES, 1200), (BACK, 900)):
+            ends = [torch.randint(data[end].num_nodes, (count,), generator=random) for end in (kind[0], kind[2])]
+            data[kind].edge_index = torch.stack(ends)
+        self.graph = strata.from_pyg(data)
+        self.addCleanup(self.graph.close)
+
+    def loader(self, indices=None, fanouts=FANOUTS, blocks="strata", **options):
+        prefetched = {"prefetch_node_feats": {"paper": ["x"], "author": ["x", "age"]}, "prefetch_labels": {"paper": ["y"]}}
+        sampler = dgl_names.MultiLayerNeighborSampler(fanouts, **prefetched)
+        indices = {"paper": torch.arange(0, 200, 2), "author": torch.arange(60) % 3 == 0} if indices is None else indices
+        return dgl_names.DataLoader(self.graph, indices, sampler, batch_size=50, blocks=blocks, **options)
+
+    def test_are_sampled_by_relation(self):
+        met = {"paper": [], "author": []}
+        loader = self.loader(shuffle=True)
+        for input_nodes, output_nodes, blocks in loader:
+            last = None
+            for layer, block in enumerate(blocks):
+                self.check_block(block, FANOUTS[layer], last)
+                last = block
+            self.assertEqual(sorted(input_nodes), sorted(self.data.node_types))
+            for kind, ids in input_nodes.items():
+                self.assertTrue(torch.equal(ids, blocks[0].srcnodes[kind].data[NID]))
+            for kind, ids in output_nodes.items():
+                self.assertTrue(torch.equal(ids, blocks[-1].dstdata[NID][kind]))
+                met[kind] += ids.tolist()
+            self.assertTrue(torch.equal(blocks[0].srcdata["x"]["author"], self.data["author"].x[input_nodes["author"]]))
+            self.assertTrue(torch.equal(blocks[0].srcdata["age"]["author"], input_nodes["author"].float()))
+            self.assertTrue(torch.equal(blocks[-1].dstnodes["paper"].data["y"], self.data["paper"].y[output_nodes["paper"]]))
+        self.assertEqual(len(loader), 3)
+        self.assertEqual(
+            {kind: sorted(ids) for kind, ids in met.items()}, {"paper": [*range(0, 200, 2)], "author": [*range(0, 60, 3)]}
+        )
+
+    def check_block(self, block, fanouts, before):
+        fanout_of = {block.to_canonical_etype(key): fanout for key, fanout in fanouts.items()}
+        for kind in block.srctypes:
+            ids = block.srcnodes[kind].data[NID]
+            self.assertEqual(len(ids.unique()), block.num_src_nodes(kind))
+            self.assertTrue(torch.equal(ids[: block.num_dst_nodes(kind)], block.dstnodes[kind].data[NID]))
+            self.assertTrue(torch.equal(block.srcnodes(kind), torch.arange(len(ids))))
+            if before is not None:
+                self.assertTrue(torch.equal(ids, before.dstnodes[kind].data[NID]))
+        self.assertEqual(block.canonical_etypes, self.data.edge_types)
+        for kind in block.canonical_etypes:
+            edge_index = self.data[kind].edge_index
+            of, (src, dst) = block[kind], block.edges(etype=kind)
+            chosen = block.edata[EID][kind]
+            self.assertTrue(torch.equal(block.srcdata[NID][kind[0]][src], edge_index[0, chosen]))
+            self.assertTrue(torch.equal(block.dstdata[NID][kind[2]][dst], edge_index[1, chosen]))
+            self.assertEqual(len(chosen.unique()), block.num_edges(kind))
+            self.assertTrue(torch.equal(torch.stack(of.edges()), torch.stack((src, dst))))
+            degrees = torch.bincount(edge_index[1], minlength=self.data[kind[2]].num_nodes)[block.dstdata[NID][kind[2]]]
+            wanted = degrees if fanout_of[kind] < 0 else degrees.clamp(max=fanout_of[kind])
+            self.assertTrue(torch.equal(block.in_degrees(etype=kind), wanted))
+            self.assertTrue(torch.equal(block.out_degrees(etype=kind), torch.bincount(src, minlength=of.num_src)))
+
+    def test_batches_are_those_of_a_node_loader(self):
+        of_relations = {
+            kind: [FANOUTS[1].get(kind, FANOUTS[1].get(kind[1])), FANOUTS[0].get(kind, FANOUTS[0].get(kind[1]))]
+            for kind in self.data.edge_types
+        }
+        seeds = {"paper": torch.arange(0, 200, 2), "author": torch.arange(0, 60, 3)}
+        other = strata.NodeLoader(self.graph, seeds, fanouts=of_relations, batch_size=50)
+        for mine, theirs in zip(self.loader(), other):
+            for one, block in zip(mine.blocks, theirs.blocks):
+                self.assertTrue(torch.equal(one.edge_ids, block.edge_ids))
+
+    def test_take_full_neighbors_and_a_number_for_all_relations(self):
+        sampler = dgl_names.MultiLayerFullNeighborSampler(1)
+        with self.assertWarnsRegex(UserWarning, "no relation goes to 'venue'"):
+            loader = dgl_names.DataLoader(self.graph, {"venue": [3], "paper": [5, 7]}, sampler, batch_size=3)
+        ((_, seeds, (block,)),) = loader
+        self.assertEqual(seeds["paper"].tolist(), [5, 7])
+        for kind in self.data.edge_types:
+            wanted = torch.isin(self.data[kind].edge_index[1], torch.tensor([5, 7])) if kind[2] == "paper" else torch.zeros(1)
+            self.assertEqual(block.num_edges(kind), int(wanted.sum()))
+        ((_, _, (block,)),) = dgl_names.DataLoader(self.graph, {"paper": [5]}, dgl_names.NeighborSampler([1]), batch_size=1)
+        self.assertEqual([block.num_edges(kind) for kind in (CITES, SHOWS)], [1, 1])
+
+    def test_layers_take_them(self):
+        torch.manual_seed(0)
+        layers = {kind: dgl_names.nn.SAGEConv(3, 3) for kind in ("writes", "shows", "cites", "back")}
+        of_names = dgl_names.nn.HeteroGraphConv(layers)
+        merged = strata.nn.HeteroConv({kind: strata.nn.SAGEConv(3, 3) for kind in self.data.edge_types})
+        for kind in self.data.edge_types:
+            merged.convs["<" + "___".join(kind) + ">"].load_state_dict(layers[kind[1]].state_dict())
+        _, _, (block, _) = next(iter(self.loader()))
+        x = {kind: self.data[kind].x[ids] for kind, ids in block.srcdata[NID].items()}
+        rows = torch.empty(block.num_src, 3)
+        for number, kind in enumerate(block.srctypes):
+            rows[block.types.of_nodes == number] = x[kind]
+        wanted = block.rows_by_type(merged(rows, block), is_src=False)
+        out = of_names(block, x)
+        self.assertEqual(sorted(out), ["author", "paper"])
+        for kind, found in out.items():
+            torch.testing.assert_close(found, wanted[kind])
+        means = dgl_names.nn.HeteroGraphConv(layers, lambda results, kind: len(results))(block, x)
+        self.assertEqual(means, {"paper": 3, "author": 1})
+
+    def test_rows_are_added_by_type(self):
+        _, _, (block, _) = next(iter(self.loader()))
+        with block.local_scope():
+            block.srcdata["h"] = {"paper": torch.ones(block.num_src_nodes("paper"), 2)}
+            self.assertEqual(list(block.srcdata["h"]), ["paper"])
+            self.assertEqual(len(block["cites"].srcdata["h"]), block.num_src_nodes("paper"))
+            block.edges["cites"].data["w"] = torch.ones(block.num_edges("cites"))
+            self.assertEqual(list(block.edata["w"]), [CITES])
+            with self.assertRaisesRegex(strata.InputError, "one tensor for 4 types"):
+                block.srcdata["h"] = torch.ones(2)
+        self.assertNotIn("h", block.srcdata)
+        self.assertEqual(block.num_nodes("paper"), block.num_src_nodes("paper") + block.num_dst_nodes("paper"))
+        self.assertIs(block.to("cpu"), block)
+
+    def test_wrong_ones_are_refused_with_what_to_do(self):
+        for message, call in (
+            ("do not name the relation .'author', 'writes'", lambda: self.loader(fanouts=[{CITES: 1}])),
+            ("no relation 'likes'", lambda: self.loader(fanouts=[{"likes": 1}])),
+            ("indices names none", lambda: self.loader(torch.arange(3))),
+            ("no type of nodes: 'book'", lambda: self.loader({"book": [1]})),
+            (
+                "'paper' have no 'h'",
+                lambda: dgl_names.DataLoader(
+                    self.graph, {"paper": [1]}, dgl_names.NeighborSampler([1], prefetch_node_feats={"paper": ["h"]})
+                ),
+            ),
+            (
+                "names no type of nodes",
+                lambda: dgl_names.DataLoader(self.graph, {"paper": [1]}, dgl_names.NeighborSampler([1], prefetch_labels="y")),
+            ),
+            ("samples graphs of one type", lambda: dgl_names.DataLoader(self.graph, {"paper": [1]}, dgl_names.BlockSampler(2))),
+            ("no type of nodes 'book'", lambda: next(iter(self.loader())).blocks[0].num_src_nodes("book")),
+        ):
+            with self.assertRaisesRegex(strata.InputError, message):
+                call()
+
+    @unittest.skipIf(dgl is None, "needs dgl")
+    def test_become_dgls_own(self):
+        _, _, mine = next(iter(self.loader()))
+        _, _, theirs = next(iter(self.loader(blocks="dgl")))
+        for block, own in zip(mine, theirs):
+            self.assertEqual(sorted(own.canonical_etypes), sorted(block.canonical_etypes))
+            for kind in block.canonical_etypes:
+                self.assertTrue(torch.equal(torch.stack(own.edges(etype=kind)), torch.stack(block.edges(etype=kind))))
+                self.assertTrue(torch.equal(own.edges[kind].data[dgl.EID], block.edges[kind].data[EID]))
+                self.assertEqual(own[kind].num_edges(), block[kind].to_dgl().num_edges())
+            for kind in block.srctypes:
+                self.assertTrue(torch.equal(own.srcnodes[kind].data[dgl.NID], block.srcnodes[kind].data[NID]))
+                self.assertTrue(torch.equal(own.dstnodes[kind].data[dgl.NID], block.dstnodes[kind].data[NID]))
+        self.assertTrue(torch.equal(theirs[0].srcdata["x"]["author"], mine[0].srcdata["x"]["author"]))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -101,9 +101,26 @@ class Decoders(unittest.TestCase):
             nn.DistMult(7, 8).to(DEVICE)(head, None, tail)
         with self.assertRaisesRegex(strata.InputError, "side is 'left'"):
             one.against(head, None, tail, "left")
+        with self.assertRaisesRegex(strata.InputError, r"groups are \[3\]"):
+            one.against(head, None, tail, groups=integers(2, 3))
         self.assertEqual(nn.MLPDecoder(8, 4, out_channels=3).to(DEVICE)(head, None, tail).shape, (9, 3))
         with self.assertRaisesRegex(strata.InputError, "out_channels=3"):
             nn.MLPDecoder(8, 4, out_channels=3).to(DEVICE).against(head, None, tail)
+
+    def test_candidates_of_groups(self):
+        torch.manual_seed(9)
+        rows, candidates, groups = torch.randn(20, 8, device=DEVICE), torch.randn(4, 6, 8, device=DEVICE), integers(3, 20)
+        relation = integers(7, 20)
+        for decoder in (nn.DistMult(7, 8), nn.TransE(7, 8), nn.MLPDecoder(8, 4, num_relations=7)):
+            decoder = decoder.to(DEVICE)
+            for side in ("tail", "head"):
+                found = decoder.against(rows, relation, candidates, side, groups=groups)
+                torch.testing.assert_close(
+                    found, decoder.against(rows, relation, candidates[groups], side), rtol=1e-4, atol=1e-5
+                )
+                one = decoder.against(rows, relation, candidates[:1], side, groups=torch.zeros_like(groups))
+                torch.testing.assert_close(one, decoder.against(rows, relation, candidates[0], side))
+        self.assertEqual(nn.DotProduct().against(rows[:0], None, candidates, groups=groups[:0]).shape, (0, 6))
 
 
 class Losses(unittest.TestCase):
@@ -128,6 +145,21 @@ class Losses(unittest.TestCase):
         expected = F.cross_entropy(both / 0.2, integers(1, 30))
         self.same(nn.link_loss(positive, negative, "contrastive", temperature=0.2), expected)
         self.same(nn.link_loss(positive, negative[:, 0], "bpr"), -F.logsigmoid(positive - negative[:, 0]).mean())
+
+    def test_masked_negatives_count_for_nothing(self):
+        mask = torch.rand(30, 5, device=DEVICE) < 0.6
+        mask[0], mask[1] = True, False
+        for kind in ("cross_entropy", "bpr", "margin", "contrastive", "adversarial"):
+            negative = self.negative.clone().requires_grad_()
+            found = nn.link_loss(self.positive, negative, kind, mask=mask, reduction="none")
+            for edge in (0, 2, 3):
+                alone = self.positive[edge : edge + 1], self.negative[edge : edge + 1, mask[edge]]
+                self.same(found[edge : edge + 1], nn.link_loss(*alone, kind, reduction="none"))
+            found.sum().backward()
+            self.assertTrue(bool(found.isfinite().all()) and bool(negative.grad.isfinite().all()))
+            self.assertEqual(int(negative.grad[~mask].count_nonzero()), 0)
+        with self.assertRaisesRegex(strata.InputError, r"mask is \[5\]"):
+            nn.link_loss(self.positive, self.negative, mask=mask[0])
 
     def test_adversarial_weights_get_no_gradient(self):
         negative = self.negative.requires_grad_()

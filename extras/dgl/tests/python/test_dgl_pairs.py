@@ -51,6 +51,13 @@ class Pairs(unittest.TestCase):
             self.assertIs(negatives.ndata[dgl_names.NID], pairs.ndata[dgl_names.NID])
             self.assertLess(int(negatives.edges()[1].max()), blocks[-1].num_dst)
 
+    def test_have_negatives_that_are_no_edges(self):
+        code = self.edges[0] * NODES + self.edges[1]
+        for _, pairs, negatives, _ in self.loader(torch.arange(100), "self", dgl_names.negative_sampler.GlobalUniform(5)):
+            self.assertEqual((pairs.num_edges(), negatives.num_edges()), (50, 250))
+            src, dst = negatives.ndata[dgl_names.NID][torch.stack(negatives.edges())]
+            self.assertFalse(bool(torch.isin(src * NODES + dst, code).any() or (src == dst).any()))
+
     def test_are_refused_with_what_to_do(self):
         sampler = dgl_names.NeighborSampler([2])
         make = dgl_names.as_edge_prediction_sampler

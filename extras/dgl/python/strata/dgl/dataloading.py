@@ -190,7 +190,7 @@ def as_edge_prediction_sampler(
     exclude: str | None = None,
     reverse_eids: Any = None,
     reverse_etypes: Any = None,
-    negative_sampler: negative_sampler.PerSourceUniform | None = None,
+    negative_sampler: negative_sampler.PerSourceUniform | negative_sampler.GlobalUniform | None = None,
     **others: Any,
 ) -> EdgePredictionSampler:
     """A sampler of edges to predict: DataLoader(graph, ids of edges, this) gives (input nodes, pair graph, blocks).
@@ -201,7 +201,7 @@ def as_edge_prediction_sampler(
     Args:
         sampler: a NeighborSampler whose methods are its own.
         exclude: None; "self": the edges of the step; "reverse_id": also those that reverse_eids [edges] names.
-        negative_sampler: negative_sampler.Uniform(k).
+        negative_sampler: negative_sampler.Uniform(k) or GlobalUniform(k).
         others: prefetch_labels, which must be left out.
     """
     if not isinstance(sampler, NeighborSampler) or not sampler.runs_in_cpp():
@@ -384,9 +384,7 @@ class DataLoader:
         loader.set_epoch(epoch)
         for item in loader:
             sample, x = item if edges.feature_name is not None else (item, None)
-            graphs = [
-                graph for graph in pair_graphs(sample, self._ids, 0 if edges.negatives is None else edges.negatives.k) if graph
-            ]
+            graphs = [graph for graph in pair_graphs(sample, self._ids, edges.negatives is not None) if graph]
             batch = self._finish(sample, sample.blocks, x, None)
             yield (batch.input_nodes, *(graph.to_dgl() if self._gives_dgl() else graph for graph in graphs), batch.blocks)
 

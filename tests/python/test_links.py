@@ -16,7 +16,7 @@ from torch_geometric.transforms import RandomLinkSplit
 import metrics_of_rank
 import strata
 import strata.pyg
-from strata import metrics, nn
+from strata import _link_ranks, metrics, nn
 from test_launch import mpirun
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -248,12 +248,42 @@ class Ranks(unittest.TestCase):
                 scores = self.decoder(self.rows[many[0]], many[1], self.rows[many[2]])
                 self.assertEqual(float(ranks[edge]), rank_by_hand(scores, len(ids) - 1, left_out))
 
+    def test_among_those_of_groups_are_those_among_own_ones(self):
+        groups, candidates = integers(5, 700), integers(60, 6, 30)
+        known = metrics.KnownEdges(*(part[:600] for part in self.edges))
+        for decoder, side, left_out in itertools.product(
+            (self.decoder, nn.TransE(4, 8).to(DEVICE)), ("tail", "head"), (None, known)
+        ):
+            options = {"side": side, "known": left_out}
+            ranks = metrics.link_ranks(decoder, self.rows, *self.edges, candidates=candidates, groups=groups, **options)
+            own = metrics.link_ranks(decoder, self.rows, *self.edges, candidates=candidates[groups], **options)
+            if decoder is self.decoder:
+                self.assertTrue(torch.equal(ranks, own))
+            else:
+                torch.testing.assert_close(ranks, own, rtol=0, atol=2)  # by other roundings of sums
+        for wrong in (
+            {"groups": groups[:3]},
+            {"groups": groups, "candidates": None},
+            {"groups": groups, "candidates": candidates[:2]},
+        ):
+            with self.assertRaisesRegex(strata.InputError, "groups"):
+                metrics.link_ranks(self.decoder, self.rows, *self.edges, **({"candidates": candidates} | wrong))
+
+    def test_of_many_groups_are_counted_at_once_as_of_one(self):
+        groups, candidates = integers(5, 700), integers(60, 5, 30)
+        found = []
+        for device in ("cpu", "cuda"):  # how much is done at a time
+            edges = _link_ranks._Edges(self.decoder, self.rows, self.rows, "tail", None, device)
+            with torch.no_grad():
+                found.append(edges.among_groups(self.head, self.relation, self.tail, candidates, groups))
+        self.assertTrue(torch.equal(*found))
+
     def test_of_equal_rows_are_in_the_middle(self):
         for decoder in decoders(5):
             count = 5000 if isinstance(decoder, nn.DotProduct) else 600
             rows = torch.randn(1, 10, device=DEVICE).repeat(count, 1)
             ends = integers(count, 520), integers(7, 520), integers(count, 520)
-            for candidates in (None, integers(count, 520, 101)):
+            for candidates in (None, integers(count, 101), integers(count, 520, 101)):
                 ranks = metrics.link_ranks(decoder.to(DEVICE), rows, *ends, candidates=candidates)
                 middle = (count + 1) / 2 if candidates is None else 1 + (candidates != ends[2].unsqueeze(1)).sum(1).double() / 2
                 self.assertTrue(bool((ranks == middle).all()), f"{decoder} {ranks}")
@@ -264,6 +294,23 @@ class Ranks(unittest.TestCase):
         whole = metrics.link_ranks(decoder, rows, *edges)
         pieces = [metrics.link_ranks(decoder, rows, *of_piece) for of_piece in zip(*(part.split(77) for part in edges))]
         self.assertTrue(torch.equal(whole, torch.cat(pieces)))
+        shared = integers(3000, 200)
+        whole = metrics.link_ranks(decoder, rows, *edges, candidates=shared)
+        parts = zip(*(part.split(77) for part in edges))
+        pieces = [metrics.link_ranks(decoder, rows, *of_piece, candidates=shared) for of_piece in parts]
+        self.assertTrue(torch.equal(whole, torch.cat(pieces)))
+        self.assertEqual(metrics.link_ranks(decoder, rows, *(part[:0] for part in edges), candidates=shared).shape, (0,))
+
+    def test_of_a_derived_decoder_are_its_own(self):
+        class Reversed(nn.DotProduct):
+            def _against(self, rows, relation, candidates, side):
+                return -super()._against(rows, relation, candidates, side)
+
+        shared = integers(60, 25)
+        plain = metrics.link_ranks(nn.DotProduct(), self.rows, *self.edges, candidates=shared)
+        other = metrics.link_ranks(Reversed(), self.rows, *self.edges, candidates=shared)
+        counted = (shared.unsqueeze(0) != self.tail.unsqueeze(1)).sum(1)
+        self.assertTrue(torch.equal(plain + other, counted + 2.0))
 
     def test_of_nodes_of_two_types(self):
         users, items = torch.randn(30, 8, device=DEVICE), torch.randn(50, 8, device=DEVICE)

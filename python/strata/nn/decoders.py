@@ -72,10 +72,8 @@ class Decoder(torch.nn.Module):
         order = groups.argsort(stable=True)
         sizes = torch.bincount(groups, minlength=len(candidates)).tolist()
         relations = [None] * len(sizes) if relation is None else torch.split(relation[order], sizes)
-        scores = [
-            self._against(of_group, *rest, side)
-            for of_group, *rest in zip(torch.split(rows[order], sizes), relations, candidates)
-        ]
+        of_groups = zip(torch.split(rows[order], sizes), relations, candidates)
+        scores = [self._against(known, of_group, others, side) for known, of_group, others in of_groups]
         places = torch.empty_like(order)
         places[order] = torch.arange(len(order), device=order.device)
         return torch.cat(scores)[places] if scores else rows.new_zeros(0, candidates.shape[1])
@@ -328,7 +326,7 @@ class MLPDecoder(Decoder):
 def makes_queries(decoder: object) -> bool:
     """Whether scores are products with decoder.queries(), also where a class was derived."""
     kind = type(decoder)
-    if not isinstance(decoder, ProductDecoder) or "against" in vars(decoder):
+    if not issubclass(kind, ProductDecoder) or "against" in vars(decoder):
         return False
     return kind.against is Decoder.against and kind._against is ProductDecoder._against
 

@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """strata.dgl: graphs of several types by DGL's names."""
 
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
 import unittest
 
 import torch
@@ -22,6 +27,28 @@ WRITES, SHOWS, CITES, BACK = (
     ("paper", "back", "author"),
 )
 FANOUTS = [{"writes": 2, "shows": 1, CITES: -1, BACK: 2}, {WRITES: 3, SHOWS: 0, CITES: 2, BACK: 1}]
+
+# Writes the step, number and label of each paper among this rank's seeds, and the numbers of its edges over a relation.
+OF_RANK = """
+import json, pathlib, sys
+import strata
+import torch
+import strata.dgl as dgl
+
+found, folder = [], pathlib.Path(sys.argv[1])
+rank = strata.init("cpu", 1).rank
+with strata.load(folder / "parts") as graph:
+    sampler = dgl.NeighborSampler([2], prefetch_node_feats={"author": ["x"]}, prefetch_labels={"paper": ["y"]})
+    papers = {"paper": torch.arange(0, 200, 2)}
+    loader = dgl.DataLoader(graph, papers, sampler, use_ddp=True, batch_size=25, blocks="strata", shuffle=True)
+    for step, (input_nodes, seeds, (block,)) in enumerate(loader):
+        assert len(block.srcdata["x"]["author"]) == len(input_nodes["author"])
+        ids, (_, dst) = block.edges["cites"].data[dgl.EID], block.edges(etype="cites")
+        for place, seed in enumerate(seeds["paper"].tolist()):
+            label = int(block.dstnodes["paper"].data["y"][place])
+            found.append([step, seed, label, sorted(ids[dst == place].tolist())])
+(folder / f"{rank}.json").write_text(json.dumps(found))
+"""
 
 
 class Types(unittest.TestCase):
@@ -167,6 +194,30 @@ class Types(unittest.TestCase):
         ):
             with self.assertRaisesRegex(strata.InputError, message):
                 call()
+
+    def test_of_parts_on_two_machines_are_those_of_one(self):
+        with tempfile.TemporaryDirectory(prefix="strata-dgl-types-") as folder:
+            del self.data["author"].age
+            strata.partition(self.data, parts=2, output=f"{folder}/parts", progress=False)
+            command = ["mpirun", "-n", "2", "--oversubscribe", "--bind-to", "none", sys.executable, "-c", OF_RANK]
+            done = subprocess.run([*command, folder], capture_output=True, text=True, timeout=120)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            found = [json.loads((pathlib.Path(folder) / f"{rank}.json").read_text()) for rank in range(2)]
+        steps = {}
+        for step, seed, label, edges in found[0] + found[1]:
+            self.assertEqual(label, int(self.data["paper"].y[seed]))
+            steps.setdefault(step, {})[seed] = edges
+        papers = {"paper": torch.arange(0, 200, 2)}
+        loader = dgl_names.DataLoader(
+            self.graph, papers, dgl_names.NeighborSampler([2]), batch_size=50, blocks="strata", shuffle=True
+        )
+        for number, (_, seeds, (block,)) in enumerate(loader):
+            _, dst = block.edges(etype=CITES)
+            wanted = {
+                seed: sorted(block.edata[EID][CITES][dst == place].tolist())
+                for place, seed in enumerate(seeds["paper"].tolist())
+            }
+            self.assertEqual(steps[number], wanted)
 
     @unittest.skipIf(dgl is None, "needs dgl")
     def test_become_dgls_own(self):

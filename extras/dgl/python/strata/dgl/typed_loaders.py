@@ -102,6 +102,8 @@ def _names_of(types: Types, option: str, one: str | None, by_type: Names | None)
             raise InputError(f"{option} names no type of nodes: {kind!r}", f"Give some of {types.node_types}.")
         found[kind] = [names] if isinstance(names, str) else list(names)
         held = [*types.nodes[kind].attributes, *(["x"] if types.feature_cols[types.node_types.index(kind)] else [])]
+        if option == "prefetch_labels" and types.labels_come_with_seeds:
+            held.append("y")
         for name in found[kind]:
             if name not in held:
                 raise InputError(f"{option}: nodes of {kind!r} have no {name!r}", f"They have {sorted(held)}.")

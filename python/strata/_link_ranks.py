@@ -117,7 +117,7 @@ def link_ranks(
             raise InputError(f"{name} lies on {tensor.device}, the rows on {device}", "Move it to the rows.")
     if groups is not None and (candidates is None or candidates.dim() != 2 or groups.shape != head.shape):
         raise InputError("groups and candidates do not fit", "Give candidates [groups, K], and the group of each edge.")
-    if not (_are_finite(of_heads) and _are_finite(of_tails)):
+    if not all(_are_finite(table) for table in ((of_heads,) if of_tails is of_heads else (of_heads, of_tails))):
         raise InputError("rows of nodes are not finite", "Find out where the model diverged; such rows have no ranks.")
     table, of_side = (
         (of_heads, of_tails) if side == "tail" else (of_tails, of_heads),

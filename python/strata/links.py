@@ -93,18 +93,20 @@ class _LinkLoader(_Loader):
         """Gives a batch, or its parts by type, PyG's fields. `number` maps places among the batch's nodes to theirs."""
         import torch
 
-        sources, destinations = (number(to_torch(ends).clamp(min=0)) for ends in (made.link_sources, made.link_destinations))
+        is_shared = self._negatives is not None and self._negatives.is_shared()
+        ends = to_torch(made.link_destinations)
+        sources, destinations = number(to_torch(made.link_sources)), number(ends.clamp(min=0) if is_shared else ends)
         on_edges.input_id = links = to_torch(made.input_ids)
         if self._negatives is not None and not self._negatives.is_binary():
             on_sources.src_index = sources
             on_destinations.dst_pos_index = of_links = destinations[: len(links)]
             negatives = destinations[len(links) :].reshape(made.num_link_groups or len(links), -1 if len(links) else 0)
-            if not self._negatives.is_shared():
+            if not is_shared:
                 on_destinations.dst_neg_index = negatives.squeeze(-1) if negatives.shape[1] == 1 else negatives
                 return
             on_destinations.dst_neg_index = negatives
             on_edges.neg_group = links.new_empty(0) if made.link_groups is None else to_torch(made.link_groups)
-            is_there = to_torch(made.link_destinations)[len(links) :].view_as(negatives) >= 0
+            is_there = ends[len(links) :].view_as(negatives) >= 0
             on_edges.neg_mask = is_there[on_edges.neg_group] & (negatives[on_edges.neg_group] != of_links.unsqueeze(1))
             return
         on_edges.edge_label_index = torch.stack([sources, destinations])

@@ -57,7 +57,9 @@ Count SeedSchedule::num_global_seeds(Count first, Count last) const {
 }
 
 Count SeedSchedule::max_seeds() const {
-  return options_.links == nullptr ? most_places() : options_.links->most_nodes(most_places(), std::min(options_.global_batch, num_seeds()));
+  return options_.links == nullptr
+             ? most_places()
+             : options_.links->most_nodes(most_places(), std::min(options_.global_batch, num_seeds()));
 }
 
 Count SeedSchedule::max_excluded() const {

@@ -64,7 +64,8 @@ class Pairs(unittest.TestCase):
         for message, call in (
             ("exclude='all'", lambda: make(sampler, exclude="all")),
             ("belong together", lambda: make(sampler, exclude="reverse_id")),
-            ("reverse_etypes is not possible", lambda: make(sampler, reverse_etypes={"a": "b"})),
+            ("reverse_etypes belong together", lambda: make(sampler, reverse_etypes={"a": "b"})),
+            ("labels are not possible|labels is not possible", lambda: make(sampler, prefetch_labels=["y"])),
             ("negative_sampler is a int", lambda: make(sampler, negative_sampler=3)),
             ("are not predicted with a BlockSampler", lambda: make(dgl_names.BlockSampler(2))),
         ):

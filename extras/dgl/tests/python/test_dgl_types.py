@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """strata.dgl: graphs of several types by DGL's names."""
 
+import itertools
 import json
 import pathlib
 import subprocess
@@ -59,9 +60,10 @@ class Types(unittest.TestCase):
             data[kind].x = torch.randn(count, 3, generator=random)
         data["paper"].y = torch.randint(4, (200,), generator=random)
         data["author"].age = torch.arange(60.0)
-        for kind, count in ((WRITES, 900), (SHOWS, 200), (CITES, 1200), (BACK, 900)):
+        for kind, count in ((WRITES, 900), (SHOWS, 200), (CITES, 1200)):
             ends = [torch.randint(data[end].num_nodes, (count,), generator=random) for end in (kind[0], kind[2])]
             data[kind].edge_index = torch.stack(ends)
+        data[BACK].edge_index = data[WRITES].edge_index.flip(0)
         self.graph = strata.from_pyg(data)
         self.addCleanup(self.graph.close)
 
@@ -173,6 +175,47 @@ class Types(unittest.TestCase):
         self.assertEqual(block.num_nodes("paper"), block.num_src_nodes("paper") + block.num_dst_nodes("paper"))
         self.assertIs(block.to("cpu"), block)
 
+    def pairs(self, kind, exclude, negatives=None, blocks="strata"):
+        sampler = dgl_names.NeighborSampler([2, -1], prefetch_node_feats={"author": ["x"]})
+        reverse = {"writes": BACK} if exclude == "reverse_types" else None
+        edges = dgl_names.as_edge_prediction_sampler(
+            sampler, exclude=exclude, reverse_etypes=reverse, negative_sampler=negatives
+        )
+        return dgl_names.DataLoader(self.graph, {kind: torch.arange(0, 200, 2)}, edges, batch_size=40, blocks=blocks)
+
+    def test_edges_to_predict_are_left_out_by_relation(self):
+        for kind, exclude in itertools.product((WRITES, CITES), (None, "self", "reverse_types")):
+            for input_nodes, pairs, blocks in self.pairs(kind[1], exclude):
+                chosen = pairs.edata[EID][kind]
+                src, dst = pairs.edges(etype=kind)
+                ends = torch.stack([pairs.ndata[NID][kind[0]][src], pairs.ndata[NID][kind[2]][dst]])
+                self.assertTrue(torch.equal(ends, self.data[kind].edge_index[:, chosen]))
+                self.assertEqual((pairs.num_edges(), pairs.num_edges(SHOWS)), (len(chosen), 0))
+                self.assertTrue(torch.equal(blocks[0].srcdata["x"]["author"], self.data["author"].x[input_nodes["author"]]))
+                for name, ids in pairs.ndata[NID].items():
+                    self.assertTrue(torch.equal(ids, blocks[-1].dstnodes[name].data[NID]))
+                gone = {kind: chosen} if exclude else {}
+                if exclude == "reverse_types" and kind == WRITES:
+                    gone[BACK] = chosen
+                for relation in self.data.edge_types:
+                    wanted = torch.isin(self.data[relation].edge_index[1], pairs.ndata[NID][relation[2]])
+                    wanted[gone.get(relation, [])] = False
+                    self.assertEqual(sorted(blocks[-1].edata[EID][relation].tolist()), wanted.nonzero().view(-1).tolist())
+
+    def test_edges_to_predict_have_negatives(self):
+        code = self.data[WRITES].edge_index[0] * 200 + self.data[WRITES].edge_index[1]
+        for of_source in (True, False):
+            made = dgl_names.negative_sampler.Uniform(3) if of_source else dgl_names.negative_sampler.GlobalUniform(3)
+            for _, pairs, negatives, _ in self.pairs(WRITES, "self", made):
+                src, dst = negatives.edges(etype="writes")
+                self.assertEqual(len(src), 3 * pairs.num_edges())
+                if of_source:
+                    self.assertTrue(torch.equal(src, pairs.edges()[0].repeat_interleave(3)))
+                else:
+                    drawn = negatives.ndata[NID]["author"][src] * 200 + negatives.ndata[NID]["paper"][dst]
+                    self.assertFalse(bool(torch.isin(drawn, code).any()))
+                self.assertNotIn(EID, negatives.edata)
+
     def test_wrong_ones_are_refused_with_what_to_do(self):
         for message, call in (
             ("do not name the relation .'author', 'writes'", lambda: self.loader(fanouts=[{CITES: 1}])),
@@ -190,6 +233,18 @@ class Types(unittest.TestCase):
                 lambda: dgl_names.DataLoader(self.graph, {"paper": [1]}, dgl_names.NeighborSampler([1], prefetch_labels="y")),
             ),
             ("samples graphs of one type", lambda: dgl_names.DataLoader(self.graph, {"paper": [1]}, dgl_names.BlockSampler(2))),
+            (
+                "not those of one relation",
+                lambda: dgl_names.DataLoader(self.graph, torch.arange(3), self.pairs("writes", None).graph_sampler),
+            ),
+            (
+                "for graphs of one relation",
+                lambda: dgl_names.DataLoader(
+                    self.graph,
+                    {CITES: [1]},
+                    dgl_names.as_edge_prediction_sampler(dgl_names.NeighborSampler([1]), "reverse_id", [1]),
+                ),
+            ),
             ("no type of nodes 'book'", lambda: next(iter(self.loader())).blocks[0].num_src_nodes("book")),
         ):
             with self.assertRaisesRegex(strata.InputError, message):
@@ -233,6 +288,11 @@ class Types(unittest.TestCase):
                 self.assertTrue(torch.equal(own.srcnodes[kind].data[dgl.NID], block.srcnodes[kind].data[NID]))
                 self.assertTrue(torch.equal(own.dstnodes[kind].data[dgl.NID], block.dstnodes[kind].data[NID]))
         self.assertTrue(torch.equal(theirs[0].srcdata["x"]["author"], mine[0].srcdata["x"]["author"]))
+        uniform = dgl_names.negative_sampler.Uniform(3)
+        for mine, theirs in zip(self.pairs(WRITES, "self", uniform), self.pairs(WRITES, "self", uniform, "dgl")):
+            for one, own in zip(mine[1:3], theirs[1:3]):
+                self.assertTrue(torch.equal(torch.stack(own.edges(etype=WRITES)), torch.stack(one.edges(etype=WRITES))))
+                self.assertTrue(torch.equal(own.nodes["paper"].data[dgl.NID], one.nodes["paper"].data[NID]))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +19,11 @@ from strata.dgl.blocks import NID, Block, to_block
 from strata.dgl import negative_sampler as negative_sampler
 from strata.dgl.graphs import DGLGraph, check_device, graph_of
 from strata.dgl.pairs import EdgePredictionSampler, PairLoader, pair_graphs
+from strata.dgl.options import say_what_has_no_effect
 from strata.dgl.sampling import Frontier, check_fanout, keyed, sample_neighbors
 from strata.dgl.typed_blocks import HeteroBlock
 from strata.dgl.typed_loaders import HeteroLoader
+from strata.dgl.typed_pairs import HeteroPairLoader
 from strata.errors import InputError
 from strata.graph import Graph
 from strata.loaders import NodeLoader, ids_of
@@ -200,33 +201,18 @@ def as_edge_prediction_sampler(
 
     Args:
         sampler: a NeighborSampler whose methods are its own.
-        exclude: None; "self": the edges of the step; "reverse_id": also those that reverse_eids [edges] names.
+        exclude: None; "self": the edges of the step; "reverse_id": also those that reverse_eids [edges] names; "reverse_types": also
+            those of the same number of the relation that reverse_etypes, {relation: its reverse}, names.
         negative_sampler: negative_sampler.Uniform(k) or GlobalUniform(k).
         others: prefetch_labels, which must be left out.
     """
     if not isinstance(sampler, NeighborSampler) or not sampler.runs_in_cpp():
         raise InputError(f"edges are not predicted with a {type(sampler).__name__}", "Give a NeighborSampler.")
-    if reverse_etypes is not None or any(value is not None for value in others.values()):
+    if any(value is not None for value in others.values()):
         raise InputError(
-            f"{', '.join([*others] or ['reverse_etypes'])} {'is' if len(others) < 2 else 'are'} not possible",
-            "strata.LinkLoader takes graphs of several types; look labels of edges up by pair_graph.edata[EID].",
+            f"{', '.join(others)} {'is' if len(others) < 2 else 'are'} not possible", "Look labels of edges up by pair_graph.edata[EID]."
         )
-    return EdgePredictionSampler(sampler, exclude, reverse_eids, negative_sampler)
-
-
-# Options of DGL's loaders that have no effect here, and their values that are accepted silently.
-_WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
-    "num_workers": (0,),
-    "use_prefetch_thread": (None, False),
-    "use_alternate_streams": (None, False),
-    "pin_prefetcher": (None, False),
-    "pin_memory": (False,),
-    "persistent_workers": (False,),
-    "prefetch_factor": (None,),
-    "worker_init_fn": (None,),
-    "use_uva": (False,),
-    "gpu_cache": (None, {}),
-}
+    return EdgePredictionSampler(sampler, exclude, reverse_eids, reverse_etypes, negative_sampler)
 
 
 class _BlockLoader(NodeLoader):
@@ -278,7 +264,7 @@ class DataLoader:
             raise InputError(f"graph_sampler is a {type(graph_sampler).__name__}", "Derive it from strata.dgl.BlockSampler.")
         if blocks not in ("auto", "dgl", "strata"):
             raise InputError(f"blocks={blocks!r} is not possible", 'Choose "auto", "dgl" or "strata".')
-        _say_what_has_no_effect(others)
+        say_what_has_no_effect(others)
         check_device(device)
         self._given = graph  # what samplers of one's own are given
         self.graph_sampler: Any = graph_sampler
@@ -291,10 +277,10 @@ class DataLoader:
         self._seed = _arguments.integer(ddp_seed, "ddp_seed", 0, (1 << 64) - 1)
         self._epoch = 0
         self._own = not use_ddp
-        self._loader: NodeLoader | PairLoader | None = None
+        self._loader: NodeLoader | PairLoader | HeteroPairLoader | None = None
         if self.graph._types is not None:
-            self._loader = self._loader_of_types(self.graph._types, indices)
-            self._ids = torch.arange(self._loader.num_given)
+            made = self._loader_of_types(self.graph._types, indices)
+            self._loader, self._ids = made, torch.arange(made.num_given)
             return
         if isinstance(graph_sampler, EdgePredictionSampler):
             self._ids = torch.as_tensor(indices).cpu()
@@ -304,11 +290,16 @@ class DataLoader:
         if isinstance(graph_sampler, NeighborSampler) and graph_sampler.runs_in_cpp():
             self._loader = self._loader_of(graph_sampler)
 
-    def _loader_of_pairs(self, edges: EdgePredictionSampler) -> PairLoader:
+    def _check_ranks_of_pairs(self) -> None:
         if self._own and process().size > 1:
             raise InputError(
                 "ranks are to predict edges of their own", "Give all ranks the same ids, and use_ddp=True, which deals them."
             )
+
+    def _loader_of_pairs(self, edges: EdgePredictionSampler) -> PairLoader:
+        self._check_ranks_of_pairs()
+        if edges.reverse_etypes is not None:
+            raise InputError("reverse_etypes names types, but the graph has one", 'Choose "reverse_id", with reverse_eids.')
         sampler = edges.sampler
         return PairLoader(
             self.graph,
@@ -335,11 +326,16 @@ class DataLoader:
             self.graph, self._ids, fanouts=sampler.fanouts[::-1], features=has_rows, **self._options_of(sampler)
         )
 
-    def _loader_of_types(self, types: Types, indices: Any) -> HeteroLoader:
+    def _loader_of_types(self, types: Types, indices: Any) -> HeteroLoader | HeteroPairLoader:
         sampler = self.graph_sampler
+        if isinstance(sampler, EdgePredictionSampler):
+            self._check_ranks_of_pairs()
+            options = self._options_of(sampler.sampler)
+            del options["own_nodes"]
+            return HeteroPairLoader(self.graph, types, indices, sampler, **options)
         if not isinstance(sampler, NeighborSampler) or not sampler.runs_in_cpp():
             raise InputError(
-                f"a {type(sampler).__name__} samples graphs of one type", "Give a NeighborSampler; strata.LinkLoader has links."
+                f"a {type(sampler).__name__} samples graphs of one type", "Give a NeighborSampler."
             )
         return HeteroLoader(self.graph, types, indices, sampler, **self._options_of(sampler))
 
@@ -377,6 +373,8 @@ class DataLoader:
         epoch, self._epoch = self._epoch, self._epoch + 1
         if isinstance(self._loader, PairLoader):
             return self._pairs(self._loader, epoch)
+        if isinstance(self._loader, HeteroPairLoader):
+            return self._pairs_of_types(self._loader, epoch)
         return self._from_cpp(self._loader, epoch) if self._loader is not None else self._from_python(epoch)
 
     def _pairs(self, loader: PairLoader, epoch: int) -> Iterator[Any]:
@@ -387,6 +385,12 @@ class DataLoader:
             graphs = [graph for graph in pair_graphs(sample, self._ids, edges.negatives is not None) if graph]
             batch = self._finish(sample, sample.blocks, x, None)
             yield (batch.input_nodes, *(graph.to_dgl() if self._gives_dgl() else graph for graph in graphs), batch.blocks)
+
+    def _pairs_of_types(self, loader: HeteroPairLoader, epoch: int) -> Iterator[Any]:
+        loader.set_epoch(epoch)
+        for input_nodes, *parts, _ in loader:
+            graphs, blocks = ([one.to_dgl() for one in part] if self._gives_dgl() else part for part in parts)
+            yield (input_nodes, *graphs, blocks)
 
     def _from_cpp(self, loader: NodeLoader, epoch: int) -> Iterator[Any]:
         loader.set_epoch(epoch)
@@ -469,14 +473,6 @@ def _ids(graph: Graph, indices: Any) -> Tensor:
     if isinstance(indices, str):
         return graph.nodes(indices)
     return torch.as_tensor(ids_of(graph, indices))
-
-
-def _say_what_has_no_effect(others: dict[str, Any]) -> None:
-    for name, value in others.items():
-        if name not in _WITHOUT_EFFECT:
-            raise TypeError(f"DataLoader() got an unexpected keyword argument {name!r}")
-        if value not in _WITHOUT_EFFECT[name]:
-            warnings.warn(f"{name} has no effect: batches are made by threads of C++, on the device", stacklevel=3)
 
 
 if not TYPE_CHECKING:

@@ -136,6 +136,10 @@ class HeteroBlock(batches.Block):
         order = split.order if is_src else split.order[split.order < self.num_dst]
         return dict(zip(self.srctypes, torch.split(rows[order], split.num_src if is_src else split.num_dst)))
 
+    def places_of(self, places: Tensor) -> Tensor:
+        """Where nodes are among those of their types, of places among all sources."""
+        return self._split.places[places]
+
     @cached_property
     def _src(self) -> Frames:
         assert self.types is not None

@@ -25,20 +25,62 @@ if TYPE_CHECKING:
 Names = Mapping[str, Sequence[str]]
 
 
+class Prefetched:
+    """The rows that blocks are given: arrays of the graph by type of nodes, for inputs and for seeds."""
+
+    def __init__(self, types: Types, sampler: NeighborSampler) -> None:
+        self._types = types
+        self._feats = _names_of(types, "prefetch_node_feats", sampler.feature_name, sampler.feats_by_type)
+        self._labels = _names_of(types, "prefetch_labels", sampler.label_name, sampler.labels_by_type)
+
+    @property
+    def has_joined(self) -> bool:
+        """Whether the loader is to gather features, since the graph itself holds them."""
+        return any(self._cols_of(kind) for kind, names in self._feats.items() if "x" in names)
+
+    def _cols_of(self, kind: str) -> int:
+        return self._types.feature_cols[self._types.node_types.index(kind)]
+
+    def put(self, first: HeteroBlock, last: HeteroBlock, made: _core.NodeBatch) -> None:
+        """Gives the first block the rows of its sources, and the last one those of its destinations."""
+        joined = {} if made.features is None else first.rows_by_type(to_torch(made.features), is_src=True)
+        for kind, names in self._feats.items():
+            data = first.srcnodes[kind].data
+            for name in names:
+                is_joined = name == "x" and self._cols_of(kind) > 0
+                rows = joined[kind][:, : self._cols_of(kind)] if is_joined else self._types.rows(kind, name, data[NID])
+                data[name] = rows
+        labels = None
+        if self._types.labels_come_with_seeds and made.labels is not None:
+            labels = last.rows_by_type(to_torch(made.labels), is_src=False)
+        for kind, names in self._labels.items():
+            data = last.dstnodes[kind].data
+            for name in names:
+                data[name] = labels[kind] if name == "y" and labels is not None else self._types.rows(kind, name, data[NID])
+
+
+def described(sample: BlockBatch, types: Types, made: _core.NodeBatch) -> list[HeteroBlock]:
+    """The blocks of a batch, which know their graph's types."""
+    blocks = []
+    for block in sample.blocks:
+        assert isinstance(block, HeteroBlock)
+        block.describe(types, to_torch(made.original_ids))
+        blocks.append(block)
+    return blocks
+
+
 class HeteroLoader(NodeLoader):
     """A NodeLoader of HeteroBlocks, whose batches have ids by type."""
 
     _block_class = HeteroBlock
 
     def __init__(self, graph: Graph, types: Types, indices: Any, neighbors: NeighborSampler, **options: Any) -> None:
-        self._types = types
-        self._feats = _names_of(types, "prefetch_node_feats", neighbors.feature_name, neighbors.feats_by_type)
-        self._labels = _names_of(types, "prefetch_labels", neighbors.label_name, neighbors.labels_by_type)
+        self._types, self._prefetched = types, Prefetched(types, neighbors)
         super().__init__(
             graph,
             _indices_of(types, indices),
             fanouts=fanouts_of(types, neighbors.fanouts),
-            features=any(self._is_joined(kind, name) for kind, names in self._feats.items() for name in names),
+            features=self._prefetched.has_joined,
             **options,
         )
 
@@ -49,12 +91,9 @@ class HeteroLoader(NodeLoader):
 
     def __iter__(self) -> Iterator[Any]:
         for made in self._batches():
-            sample, blocks = self._of_blocks(made), []
-            for block in sample.blocks:
-                assert isinstance(block, HeteroBlock)
-                block.describe(self._types, to_torch(made.original_ids))
-                blocks.append(block)
-            self._put_rows(blocks[0], blocks[-1], made)
+            sample = self._of_blocks(made)
+            blocks = described(sample, self._types, made)
+            self._prefetched.put(blocks[0], blocks[-1], made)
             yield self._by_type(sample, blocks, to_torch(made.input_ids))
 
     def _by_type(self, sample: BlockBatch, blocks: list[HeteroBlock], input_ids: Tensor) -> BlockBatch:
@@ -68,27 +107,6 @@ class HeteroLoader(NodeLoader):
         by_type: Any = of_types[seeds.types[0]] if is_single else of_types
         made.input_id = by_type
         return made
-
-    def _is_joined(self, kind: str, name: str) -> bool:
-        """Whether the graph itself holds these rows, which come with the batch."""
-        return name == "x" and self._types.feature_cols[self._types.node_types.index(kind)] > 0
-
-    def _put_rows(self, first: HeteroBlock, last: HeteroBlock, made: _core.NodeBatch) -> None:
-        joined = {} if made.features is None else first.rows_by_type(to_torch(made.features), is_src=True)
-        for kind, names in self._feats.items():
-            data = first.srcnodes[kind].data
-            for name in names:
-                if self._is_joined(kind, name):
-                    data[name] = joined[kind][:, : self._types.feature_cols[self._types.node_types.index(kind)]]
-                else:
-                    data[name] = self._types.rows(kind, name, data[NID])
-        labels = None
-        if self._types.labels_come_with_seeds and made.labels is not None:
-            labels = last.rows_by_type(to_torch(made.labels), is_src=False)
-        for kind, names in self._labels.items():
-            data = last.dstnodes[kind].data
-            for name in names:
-                data[name] = labels[kind] if name == "y" and labels is not None else self._types.rows(kind, name, data[NID])
 
 
 def _names_of(types: Types, option: str, one: str | None, by_type: Names | None) -> dict[str, list[str]]:

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Seconds to rank edges by strata.metrics, beyond the rows of nodes: among own candidates, among shared ones, and among all nodes.
+"""Seconds to rank edges by strata.metrics, beyond the rows of nodes: among own candidates, among those that all edges or groups of
+them share, and among all nodes.
 
     ranks.py [--edges 1000000] [--candidates 1000] [--nodes 1000000] [--columns 256] [--dtype float32] [--json FILE]
 
@@ -47,19 +48,25 @@ def main():
     known = metrics.KnownEdges(head, relation, tail)
     decoder = nn.DistMult(relations, options.columns).to(device)
     few = slice(0, max(1, options.edges // 100))
+    size = min(1000, options.edges)  # of groups
+    sets = torch.randint(options.nodes, (-(-options.edges // size), options.candidates), device=device)
+    groups = torch.arange(options.edges, device=device) // size
     cases = {
-        f"{options.edges} edges, {options.candidates} own candidates": (slice(None), own, None),
-        f"{options.edges} edges, {options.candidates} own candidates, filtered": (slice(None), own, known),
-        f"{options.edges} edges, {options.candidates} shared candidates": (slice(None), own[0], None),
-        f"{options.edges // 100} edges, all nodes": (few, None, None),
-        f"{options.edges // 100} edges, all nodes, filtered": (few, None, known),
+        f"{options.edges} edges, {options.candidates} own candidates": (slice(None), own, None, None),
+        f"{options.edges} edges, {options.candidates} own candidates, filtered": (slice(None), own, None, known),
+        f"{options.edges} edges, {options.candidates} shared candidates": (slice(None), own[0], None, None),
+        f"{options.edges} edges, {options.candidates} shared candidates, filtered": (slice(None), own[0], None, known),
+        f"{options.edges} edges, {options.candidates} candidates of groups of {size}": (slice(None), sets, groups, None),
+        f"{options.edges // 100} edges, all nodes": (few, None, None, None),
+        f"{options.edges // 100} edges, all nodes, filtered": (few, None, None, known),
     }
-    for name, (part, candidates, left_out) in cases.items():
+    for name, (part, candidates, of_edges, left_out) in cases.items():
         edges = head[part], relation[part], tail[part]
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats()
             before = torch.cuda.memory_allocated()
-        seconds = seconds_of(lambda: metrics.link_ranks(decoder, rows, *edges, candidates=candidates, known=left_out), device)
+        given = {"candidates": candidates, "groups": of_edges, "known": left_out}
+        seconds = seconds_of(lambda: metrics.link_ranks(decoder, rows, *edges, **given), device)
         peak = f", {(torch.cuda.max_memory_allocated() - before) / 2**30:.2f} GiB" if device.type == "cuda" else ""
         results[name] = seconds
         print(f"{name}: {seconds:.3f} s{peak}", flush=True)

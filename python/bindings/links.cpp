@@ -13,9 +13,22 @@
 #include "bindings.hpp"
 #include "interruptible.hpp"
 #include "strata/batches/graph.hpp"
-#include "strata/util/error.hpp"
+#include "strata/util/text.hpp"
 
-namespace strata::python {
+namespace strata {
+
+template <>
+inline constexpr auto enum_names<batches::NegativeOptions::Mode> =
+    std::to_array<EnumName<batches::NegativeOptions::Mode>>({
+        {batches::NegativeOptions::Mode::none, "none"},
+        {batches::NegativeOptions::Mode::binary, "binary"},
+        {batches::NegativeOptions::Mode::triplet, "triplet"},
+        {batches::NegativeOptions::Mode::listed, "listed"},
+        {batches::NegativeOptions::Mode::joint, "joint"},
+        {batches::NegativeOptions::Mode::in_batch, "in_batch"},
+    });
+
+namespace python {
 namespace {
 
 using namespace nb::literals;
@@ -38,18 +51,24 @@ std::optional<LinkEdges> edges_of(const std::optional<EdgesTuple>& edges) {
   return LinkEdges{.relation = {.first = first, .end = end}, .ids = vector_of(ids)};
 }
 
-NegativeOptions::Mode mode_of(const std::string& mode) {
-  if (mode == "none") return NegativeOptions::Mode::none;
-  if (mode == "binary") return NegativeOptions::Mode::binary;
-  if (mode == "triplet") return NegativeOptions::Mode::triplet;
-  throw InputError("the mode of negatives is \"" + mode + "\"", "Choose \"binary\" or \"triplet\".");
+NegativeOptions negative_options(const std::string& mode, double amount,
+                                 const std::optional<WeightArray>& source_weights,
+                                 const std::optional<WeightArray>& destination_weights, bool strict,
+                                 bool self_loops, Count group, const std::optional<HostIdArray>& listed) {
+  return {.mode = enum_value<NegativeOptions::Mode>(mode, "mode"),
+          .amount = amount,
+          .source_weights = vector_of(source_weights),
+          .destination_weights = vector_of(destination_weights),
+          .strict = strict,
+          .self_loops = self_loops,
+          .group = group,
+          .listed = vector_of(listed)};
 }
 
 LinkOptions link_options(const HostIdArray& sources, const HostIdArray& destinations,
                          std::pair<EdgeId, EdgeId> relation, std::pair<NodeId, Count> source_candidates,
-                         std::pair<NodeId, Count> destination_candidates, const std::string& mode,
-                         double amount, const std::optional<WeightArray>& source_weights,
-                         const std::optional<WeightArray>& destination_weights, bool strict,
+                         std::pair<NodeId, Count> destination_candidates,
+                         const std::optional<NegativeOptions>& negatives,
                          const std::optional<EdgesTuple>& edges,
                          const std::optional<EdgesTuple>& reverse_edges) {
   return {.sources = {sources.data(), sources.data() + sources.size()},
@@ -57,11 +76,7 @@ LinkOptions link_options(const HostIdArray& sources, const HostIdArray& destinat
           .relation = {.first = relation.first, .end = relation.second},
           .source_candidates = {source_candidates.first, source_candidates.second},
           .destination_candidates = {destination_candidates.first, destination_candidates.second},
-          .negatives = {.mode = mode_of(mode),
-                        .amount = amount,
-                        .source_weights = vector_of(source_weights),
-                        .destination_weights = vector_of(destination_weights),
-                        .strict = strict},
+          .negatives = negatives.value_or(NegativeOptions{}),
           .edges = edges_of(edges),
           .reverse_edges = edges_of(reverse_edges)};
 }
@@ -81,10 +96,14 @@ nb::object edges_between(const std::shared_ptr<batches::Graph>& graph, EdgeId fi
 }  // namespace
 
 void bind_links(nb::module_& module) {
+  nb::class_<NegativeOptions>(module, "NegativeOptions",
+                              "Pairs that are drawn beside links; see batches/links.hpp.")
+      .def_static("make", &negative_options, nb::kw_only(), "mode"_a, "amount"_a,
+                  "source_weights"_a = nb::none(), "destination_weights"_a = nb::none(), "strict"_a = false,
+                  "self_loops"_a = true, "group"_a = 0, "listed"_a = nb::none());
   nb::class_<LinkOptions>(module, "LinkOptions", "Links to learn; see batches/links.hpp.")
       .def_static("make", &link_options, nb::kw_only(), "sources"_a, "destinations"_a, "relation"_a,
-                  "source_candidates"_a, "destination_candidates"_a, "mode"_a = "none", "amount"_a = 1.0,
-                  "source_weights"_a = nb::none(), "destination_weights"_a = nb::none(), "strict"_a = false,
+                  "source_candidates"_a, "destination_candidates"_a, "negatives"_a = nb::none(),
                   "edges"_a = nb::none(), "reverse_edges"_a = nb::none());
   module.def("edges_between", &edges_between, "graph"_a, "first"_a, "end"_a,
              "Ids of the edges from the first to before the last. Collective.");
@@ -92,4 +111,5 @@ void bind_links(nb::module_& module) {
              "Sources and destinations of edges, as the graph numbers nodes. Collective.");
 }
 
-}  // namespace strata::python
+}  // namespace python
+}  // namespace strata

@@ -176,6 +176,9 @@ void bind_batch(nb::module_& module) {
       .def_prop_ro("link_sources", array_property(&NodeBatch::link_sources, &NodeBatch::num_link_sources))
       .def_prop_ro("link_destinations",
                    array_property(&NodeBatch::link_destinations, &NodeBatch::num_link_destinations))
+      .def_prop_ro("link_groups",
+                   array_property(&NodeBatch::link_groups, [](const NodeBatch& b) { return b.num_links; }))
+      .def_prop_ro("num_link_groups", [](const NodeBatch& b) { return b.num_link_groups; })
       .def_prop_ro("features",
                    array_property(&NodeBatch::features, &NodeBatch::num_nodes, &NodeBatch::feature_cols))
       .def_prop_ro("labels", array_property(&NodeBatch::labels, &NodeBatch::num_seeds))

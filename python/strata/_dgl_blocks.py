@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from strata.errors import InputError
 
 if TYPE_CHECKING:
+    import torch
+
     from strata.batches import Block
+
+    Frames = Mapping[str, Mapping[str, torch.Tensor]]
 
 
 def import_dgl() -> Any:
@@ -30,19 +35,43 @@ def import_dgl() -> Any:
 
 def dgl_block_of(block: Block) -> Any:
     dgl = import_dgl()
-    # No edge ids: an edge's number is then its position in the lists, as in block.edge_ids.
-    lists = (block.indptr, block.indices.to(block.indptr.dtype), block.indptr.new_empty(0))
-    try:
-        made = dgl.create_block(("csc", lists), num_src_nodes=block.num_src, num_dst_nodes=block.num_dst)
-    except dgl.DGLError as error:
-        if not block.indptr.is_cuda:
-            raise
-        raise InputError(
-            f"this DGL ({dgl.__version__}) makes no block on {block.indptr.device}: {str(error).splitlines()[-1]}",
-            'Wheels of DGL on PyPI have no CUDA. Give loaders blocks="strata" and take layers of strata.dgl.nn, or install a DGL with CUDA.',
-        ) from error
+    made = _created(dgl, _lists_of(block), num_src_nodes=block.num_src, num_dst_nodes=block.num_dst, device=block.indptr.device)
     made.srcdata[dgl.NID] = block.src_nodes
     made.dstdata[dgl.NID] = block.src_nodes[: block.num_dst]
     if block.edge_ids is not None:
         made.edata[dgl.EID] = block.edge_ids
     return made
+
+
+def create_block(relations: Mapping[tuple[str, str, str], Any], src: Frames, dst: Frames) -> Any:
+    """A block of DGL's of relations, each a strata.dgl.Block, with the rows of its sources, destinations and edges."""
+    dgl = import_dgl()
+    num_src, num_dst = ({kind: len(frame[dgl.NID]) for kind, frame in frames.items()} for frames in (src, dst))
+    lists = {kind: _lists_of(block) for kind, block in relations.items()}
+    made = _created(
+        dgl, lists, num_src_nodes=num_src, num_dst_nodes=num_dst, device=next(iter(relations.values())).indptr.device
+    )
+    for kind, frame in src.items():
+        made.srcnodes[kind].data.update(frame)
+    for kind, frame in dst.items():
+        made.dstnodes[kind].data.update(frame)
+    for relation, block in relations.items():
+        made.edges[relation].data.update(block.edata)
+    return made
+
+
+def _lists_of(block: Block) -> Any:
+    # No edge ids: an edge's number is then its position in the lists, as in block.edge_ids.
+    return "csc", (block.indptr, block.indices.to(block.indptr.dtype), block.indptr.new_empty(0))
+
+
+def _created(dgl: Any, data: Any, *, device: Any, **sizes: Any) -> Any:
+    try:
+        return dgl.create_block(data, **sizes)
+    except dgl.DGLError as error:
+        if device.type != "cuda":
+            raise
+        raise InputError(
+            f"this DGL ({dgl.__version__}) makes no block on {device}: {str(error).splitlines()[-1]}",
+            'Wheels of DGL on PyPI have no CUDA. Give loaders blocks="strata" and take layers of strata.dgl.nn, or install a DGL with CUDA.',
+        ) from error

@@ -3,19 +3,25 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
 from strata.errors import InputError
+from strata.nn.decoders import makes_queries
 
 # Products of matrices of one shape add up in one order, so that an edge's rank does not depend on the edges beside it.
 _QUERIES = 512
 _CANDIDATES = {"cpu": 4096, "cuda": 8192}
 _CHECKED = 1 << 16  # rows at a time
 _OWN_ELEMENTS = {"cpu": 1 << 22, "cuda": 1 << 28}  # of the rows of edges' own candidates at a time
+# Where scores are products: edges of a group, and scores at a time. On a CPU one group is enough to keep it busy.
+_OF_GROUP = 256
+_SCORES = {"cpu": 1 << 22, "cuda": 1 << 25}
+_GATHERED = {"cpu": 1 << 20, "cuda": 1 << 23}  # elements of own candidates' rows, which the caches then still have
 
 
 class _Scorer(Protocol):
@@ -82,6 +88,7 @@ def link_ranks(
     *,
     side: str = "tail",
     candidates: Tensor | None = None,
+    groups: Tensor | None = None,
     known: KnownEdges | None = None,
 ) -> Tensor:
     """The rank of each edge among other ends that it might have, from 1, float64 [E]; ties count half.
@@ -95,34 +102,35 @@ def link_ranks(
             these are nodes of two types.
         head, relation, tail: int64 [E] each; `relation` may be None if there is only one.
         side: "tail" or "head", the end that is looked for.
-        candidates: None: all nodes; int64 [K]: these, for all edges; int64 [E, K]: K of each edge.
+        candidates: None: all nodes; int64 [K]: these, for all edges; int64 [E, K]: K of each edge. Those that edges share cost the
+            least, where scores are products of matrices: DotProduct, DistMult, ComplEx.
+        groups: int64 [E], where candidates are [groups, K]: those of its group for each edge.
         known: edges that are left out of the candidates (the "filtered" setting).
     """
     if side not in ("head", "tail"):
         raise InputError(f"side is {side!r}", 'Choose "tail" or "head", the end that is looked for.')
     of_heads, of_tails = rows if isinstance(rows, tuple) else (rows, rows)
     device = of_heads.device
-    for name, given in (("head", head), ("relation", relation), ("tail", tail), ("candidates", candidates)):
-        if given is not None and given.device != device:
-            raise InputError(f"{name} lies on {given.device}, the rows on {device}", "Move it to the rows.")
-    if not (_are_finite(of_heads) and _are_finite(of_tails)):
+    given = (("head", head), ("relation", relation), ("tail", tail), ("candidates", candidates), ("groups", groups))
+    for name, tensor in given:
+        if tensor is not None and tensor.device != device:
+            raise InputError(f"{name} lies on {tensor.device}, the rows on {device}", "Move it to the rows.")
+    if groups is not None and (candidates is None or candidates.dim() != 2 or groups.shape != head.shape):
+        raise InputError("groups and candidates do not fit", "Give candidates [groups, K], and the group of each edge.")
+    if not all(_are_finite(table) for table in ((of_heads,) if of_tails is of_heads else (of_heads, of_tails))):
         raise InputError("rows of nodes are not finite", "Find out where the model diverged; such rows have no ranks.")
-    edges = _Edges(decoder, *((of_heads, of_tails) if side == "tail" else (of_tails, of_heads)), side, known)
-    nodes, others = (head, tail) if side == "tail" else (tail, head)
-    of_device = "cuda" if device.type == "cuda" else "cpu"
-    own = candidates if candidates is not None and candidates.dim() == 2 else None
-    at_a_time = _QUERIES
-    if own is not None:
-        at_a_time = max(1, _OWN_ELEMENTS[of_device] // (edges.others.shape[1] * (own.shape[1] + 1)))
-    found = [torch.empty(0, dtype=torch.float64, device=device)]
-    for first in range(0, len(nodes), at_a_time):
-        piece = slice(first, first + at_a_time)
-        of_piece = nodes[piece], None if relation is None else relation[piece], others[piece]
-        if own is not None:
-            found.append(edges.among_own(*of_piece, own[piece]))
-        else:
-            found.append(edges.among_all(*of_piece, candidates, _CANDIDATES[of_device]))
-    ranks = torch.cat(found)
+    table, of_side = (
+        (of_heads, of_tails) if side == "tail" else (of_tails, of_heads),
+        "cuda" if device.type == "cuda" else "cpu",
+    )
+    edges = _Edges(decoder, *table, side, known, of_side)
+    ends = (head, relation, tail) if side == "tail" else (tail, relation, head)
+    if candidates is None or candidates.dim() == 1:
+        ranks = edges.among_shared(*ends, candidates)
+    elif groups is not None:
+        ranks = edges.among_groups(*ends, candidates, groups)
+    else:
+        ranks = edges.among_own(*ends, candidates)
     if bool(ranks.isnan().any()):
         raise InputError(
             "a score is nan", "Find out where the decoder's weights stopped being numbers; a score of nan has no rank."
@@ -136,23 +144,46 @@ def _rank(better: Tensor, equal: Tensor, mine: Tensor) -> Tensor:
 
 
 class _Edges(NamedTuple):
-    decoder: _Scorer
+    decoder: Any
     rows: Tensor  # of the ends that are known
     others: Tensor  # of those that are looked for
     side: str
     known: KnownEdges | None
+    device: str
 
     def among_own(self, nodes: Tensor, relation: Tensor | None, others: Tensor, candidates: Tensor) -> Tensor:
-        """The ranks of some edges among candidates [E, K] of their own."""
-        # The true end is the first candidate, so that it is scored as the others are.
-        ids = torch.cat([others.unsqueeze(1), candidates], dim=1)
-        scores = self.decoder.against(self.rows[nodes].float(), relation, self.others[ids].float(), self.side)
-        left_out = ids == others.unsqueeze(1)
-        if self.known is not None:
-            left_out |= self._is_known(nodes, relation, ids)
-        mine = scores[:, :1].clone()
-        scores = scores.masked_fill(left_out, torch.nan)
-        return _rank((scores > mine).sum(1), (scores == mine).sum(1), mine)
+        """The ranks of edges among candidates [E, K] of their own."""
+        count, makes = candidates.shape[1] + 1, makes_queries(self.decoder)
+        most = _SCORES[self.device] if makes else _OWN_ELEMENTS[self.device] // max(1, self.others.shape[1])
+        found = []
+        for piece in _pieces(len(nodes), max(1, most // count)):
+            of_piece = nodes[piece], None if relation is None else relation[piece], others[piece]
+            # The true end is the first candidate, so that it is scored as the others are.
+            ids = torch.cat([of_piece[2].unsqueeze(1), candidates[piece]], dim=1)
+            scores = self._products_of_own(*of_piece[:2], ids) if makes else self._scores_of_own(*of_piece[:2], ids)
+            left_out = ids == of_piece[2].unsqueeze(1)
+            if self.known is not None:
+                left_out |= self._is_known(*of_piece[:2], ids)
+            mine = scores[:, :1]
+            found.append(_rank(_counts(scores > mine, left_out), _counts(scores == mine, left_out), mine))
+        return _joined(found, nodes)
+
+    def _scores_of_own(self, nodes: Tensor, relation: Tensor | None, ids: Tensor) -> Tensor:
+        scores: Tensor = self.decoder.against(self.rows[nodes].float(), relation, self.others[ids].float(), self.side)
+        return scores
+
+    def _products_of_own(self, nodes: Tensor, relation: Tensor | None, ids: Tensor) -> Tensor:
+        """The same, where a few edges' rows are gathered at a time, into the same memory."""
+        queries = self.decoder.queries(self.rows[nodes].float(), relation, self.side).unsqueeze(-1)
+        scores = torch.empty(*ids.shape, 1, device=ids.device)
+        columns, count = self.others.shape[1], ids.shape[1]
+        at_a_time = max(1, _GATHERED[self.device] // max(1, columns * count))
+        buffer = self.others.new_empty(min(at_a_time, len(ids)) * count, columns)
+        for piece in _pieces(len(ids), at_a_time):
+            of_piece = ids[piece].reshape(-1)
+            gathered = torch.index_select(self.others, 0, of_piece, out=buffer[: len(of_piece)])
+            torch.bmm(gathered.float().view(-1, count, columns), queries[piece], out=scores[piece])
+        return scores.squeeze(-1)
 
     def _is_known(self, nodes: Tensor, relation: Tensor | None, ids: Tensor) -> Tensor:
         assert self.known is not None
@@ -165,7 +196,81 @@ class _Edges(NamedTuple):
         at = torch.searchsorted(pairs, wanted).clamp(max=len(pairs) - 1)
         return pairs[at] == wanted
 
-    def among_all(
+    def among_shared(self, nodes: Tensor, relation: Tensor | None, others: Tensor, candidates: Tensor | None) -> Tensor:
+        """The ranks of edges among all nodes, or candidates [K] of all edges."""
+        if candidates is not None and self._fits(len(candidates)):
+            return self.among_groups(nodes, relation, others, candidates.unsqueeze(0), torch.zeros_like(nodes))
+        found = []
+        for piece in _pieces(len(nodes), _QUERIES):
+            of_piece = nodes[piece], None if relation is None else relation[piece], others[piece]
+            found.append(self._among_all(*of_piece, candidates, _CANDIDATES[self.device]))
+        return _joined(found, nodes)
+
+    def _fits(self, num_candidates: int) -> bool:
+        """Whether one product has the scores of all candidates."""
+        return makes_queries(self.decoder) and _OF_GROUP * (_width(num_candidates) + _OF_GROUP) <= _SCORES[self.device]
+
+    def among_groups(
+        self, nodes: Tensor, relation: Tensor | None, others: Tensor, candidates: Tensor, groups: Tensor
+    ) -> Tensor:
+        """The ranks of edges among candidates [groups, K] of their groups."""
+        if not self._fits(candidates.shape[1]):
+            return self._group_by_group(nodes, relation, others, candidates, groups)
+        pieces = _Pieces.of(groups, len(candidates))
+        at_a_time = 1
+        if self.device == "cuda":
+            at_a_time = max(1, _SCORES["cuda"] // (_OF_GROUP * (_width(candidates.shape[1]) + _OF_GROUP)))
+        ranks = torch.empty(len(nodes), dtype=torch.float64, device=nodes.device)
+        for piece in _pieces(len(pieces.groups), at_a_time):
+            edges = pieces.edges[piece]
+            places = edges[edges >= 0]
+            of_piece = nodes[places], None if relation is None else relation[places], others[places]
+            ranks[places] = self._among_sets(*of_piece, candidates[pieces.groups[piece]], edges >= 0, at_a_time)
+        return ranks
+
+    def _group_by_group(
+        self, nodes: Tensor, relation: Tensor | None, others: Tensor, candidates: Tensor, groups: Tensor
+    ) -> Tensor:
+        ranks = torch.empty(len(nodes), dtype=torch.float64, device=nodes.device)
+        order = groups.argsort(stable=True)
+        sizes = torch.bincount(groups, minlength=len(candidates)).tolist()
+        for places, of_group in zip(torch.split(order, sizes), candidates):
+            of_edges = nodes[places], None if relation is None else relation[places], others[places]
+            ranks[places] = self.among_shared(*of_edges, of_group)
+        return ranks
+
+    def _among_sets(
+        self,
+        nodes: Tensor,
+        relation: Tensor | None,
+        others: Tensor,
+        candidates: Tensor,
+        is_there: Tensor,
+        at_a_time: int,
+    ) -> Tensor:
+        """The ranks of edges among sets of candidates [S, K], by one product of `at_a_time` matrices.
+
+        is_there: bool [S, _OF_GROUP], where the edges belong.
+        """
+        sets, num_candidates = candidates.shape
+        width, places = _width(num_candidates), is_there.view(-1).nonzero().squeeze(1)
+        known_rows = self.decoder.queries(self.rows[nodes].float(), relation, self.side)
+        queries = known_rows.new_zeros(at_a_time * _OF_GROUP, known_rows.shape[1])
+        queries[places] = known_rows
+        # The true ends are further candidates, so that they are scored as the others are.
+        ids = candidates.new_zeros(at_a_time, width + _OF_GROUP)
+        ids[:sets, :num_candidates] = candidates
+        ids[places // _OF_GROUP, width + places % _OF_GROUP] = others
+        tile = self.others[ids].float()
+        scores = torch.bmm(queries.view(at_a_time, _OF_GROUP, -1), tile.transpose(1, 2))
+        mine = scores[:, :, width:].diagonal(dim1=1, dim2=2).reshape(-1, 1)[: sets * _OF_GROUP]
+        scores = scores[:sets, :, :num_candidates].flatten(0, 1)
+        left_out = torch.zeros(scores.shape, dtype=torch.bool, device=nodes.device)
+        edges, columns = self._masked(nodes, relation, others, candidates, places // _OF_GROUP)
+        left_out[places[edges], columns] = True
+        return _rank(_counts(scores > mine, left_out), _counts(scores == mine, left_out), mine)[places]
+
+    def _among_all(
         self, nodes: Tensor, relation: Tensor | None, others: Tensor, candidates: Tensor | None, at_a_time: int
     ) -> Tensor:
         """The ranks of up to _QUERIES edges among all nodes, or candidates [K] of all edges."""
@@ -175,10 +280,12 @@ class _Edges(NamedTuple):
         relation_of = None if relation is None else pad(relation, (0, _QUERIES - count))
 
         def scores_of(tile: Tensor) -> Tensor:
-            return self.decoder.against(queries, relation_of, _padded(tile.float(), at_a_time), self.side)
+            scores: Tensor = self.decoder.against(queries, relation_of, _padded(tile.float(), at_a_time), self.side)
+            return scores
 
         mine = scores_of(self.others[others])[:count, :count].diagonal().unsqueeze(1)
-        masked = self._masked(nodes, relation, others, candidates)
+        of_all = None if candidates is None else candidates.unsqueeze(0)
+        masked = self._masked(nodes, relation, others, of_all, torch.zeros_like(nodes))
         bounds = torch.searchsorted(
             masked[1], torch.arange(0, num_candidates + at_a_time, at_a_time, device=nodes.device)
         ).tolist()
@@ -196,23 +303,69 @@ class _Edges(NamedTuple):
         return _rank(better, equal, mine)
 
     def _masked(
-        self, nodes: Tensor, relation: Tensor | None, others: Tensor, candidates: Tensor | None
+        self, nodes: Tensor, relation: Tensor | None, others: Tensor, candidates: Tensor | None, sets: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Edges and columns of candidates that are not to be counted, columns ascending."""
+        """Edges and columns of candidates that are not to be counted, columns ascending.
+
+        candidates: [S, K], of which each edge has those of its set; None: all nodes.
+        """
         places, ids = torch.arange(len(nodes), device=nodes.device), others
         if self.known is not None:
             known = self.known.of(nodes, relation, self.side)
             places, ids = torch.cat([places, known[0]]), torch.cat([ids, known[1]])
         if candidates is not None:
-            sorted_ids, order = candidates.sort(stable=True)
-            first, last = (torch.searchsorted(sorted_ids, ids, right=is_end) for is_end in (False, True))
+            size = len(self.others)
+            keys = (torch.arange(len(candidates), device=nodes.device).unsqueeze(1) * size + candidates).view(-1)
+            sorted_keys, order = keys.sort(stable=True)
+            wanted = sets[places] * size + ids
+            first, last = (torch.searchsorted(sorted_keys, wanted, right=is_end) for is_end in (False, True))
             counts = last - first
             behind = torch.arange(int(counts.sum()), device=nodes.device) - (counts.cumsum(0) - counts).repeat_interleave(
                 counts
             )
             places, ids = places.repeat_interleave(counts), order[first.repeat_interleave(counts) + behind]
+            ids = ids % candidates.shape[1]
         ids, order = ids.sort()
         return places[order], ids
+
+
+class _Pieces(NamedTuple):
+    """Edges in pieces of up to _OF_GROUP, each of one group."""
+
+    edges: Tensor  # int64 [pieces, _OF_GROUP], -1: none
+    groups: Tensor  # int64 [pieces]
+
+    @classmethod
+    def of(cls, groups: Tensor, num_groups: int) -> _Pieces:
+        counts = torch.bincount(groups, minlength=num_groups)
+        if len(counts) > num_groups:
+            raise InputError(f"groups has {len(counts) - 1}, but there are candidates of {num_groups}", "Number groups from 0.")
+        of_groups = (counts + _OF_GROUP - 1) // _OF_GROUP
+        of_pieces = torch.arange(num_groups, device=groups.device).repeat_interleave(of_groups)
+        sorted_groups, order = groups.sort(stable=True)
+        within = torch.arange(len(order), device=groups.device) - (counts.cumsum(0) - counts)[sorted_groups]
+        first = (of_groups.cumsum(0) - of_groups)[sorted_groups]
+        edges = order.new_full((len(of_pieces) * _OF_GROUP,), -1)
+        edges[first * _OF_GROUP + within] = order
+        return cls(edges.view(-1, _OF_GROUP), of_pieces)
+
+
+def _pieces(count: int, at_a_time: int) -> Iterator[slice]:
+    return (slice(first, min(first + at_a_time, count)) for first in range(0, count, at_a_time))
+
+
+def _joined(found: list[Tensor], like: Tensor) -> Tensor:
+    return torch.cat(found) if found else like.new_empty(0, dtype=torch.float64)
+
+
+def _width(num_candidates: int) -> int:
+    """Columns for so many candidates."""
+    return -(-num_candidates // 128) * 128
+
+
+def _counts(is_counted: Tensor, left_out: Tensor) -> Tensor:
+    """int64 [E] of candidates that are counted and not left out."""
+    return (is_counted > left_out).sum(1)
 
 
 def _are_finite(rows: Tensor) -> bool:

@@ -198,7 +198,19 @@ def ends_of(graph: Graph, links: Links, original: bool | None) -> tuple[Any, Any
         assert links.ids is not None
         sources, destinations = _core.ends_of(graph._core, links.ids + relation.first_edge)
         return to_numpy(sources), to_numpy(destinations)
-    ends = links.pairs[0] + relation.sources[0], links.pairs[1] + relation.destinations[0]
+    sources = _of_graph(graph, links.pairs[0] + relation.sources[0], original)
+    return sources, destinations_of(graph, links.relation, links.pairs[1], original)
+
+
+def destinations_of(graph: Graph, edge: EdgeType | None, ids: numpy.ndarray, original: bool | None) -> numpy.ndarray:
+    """The graph's numbers of nodes of the destinations' type. Collective."""
+    first, count = relation_of(graph, edge).destinations
+    if len(ids) and not 0 <= ids.min() <= ids.max() < count:
+        raise IndexError(f"destinations are {ids.min()} to {ids.max()}, but there are {count} nodes of their type")
+    return _of_graph(graph, ids + first, original)
+
+
+def _of_graph(graph: Graph, ids: numpy.ndarray, original: bool | None) -> numpy.ndarray:
     if graph.is_renumbered and (original or graph._types is not None):
-        return graph.ids(ends[0]).numpy(), graph.ids(ends[1]).numpy()
-    return ends
+        return graph.ids(ids).numpy()
+    return ids

@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from strata import _arguments, _core
-from strata._arrays import host_array, to_torch
+from strata._arrays import to_torch
 from strata._links import Excluded, all_of, edges_of, ends_of, links_of, own_edges, relation_of, reverse_edges
 from strata._loader_options import by_weight, check_others, form_of
 from strata._indices import rows_of
+from strata._negatives import NegativeSampling as NegativeSampling
 from strata._process import process, together
 from strata._subgraphs import bidirectional
 from strata.choosers import NeighborChooser
@@ -22,69 +22,6 @@ from strata.loaders import Fanouts, _Loader
 if TYPE_CHECKING:
     import torch
     from torch_geometric.data import Data
-
-
-class NegativeSampling:
-    """How pairs that are no links are drawn, as torch_geometric.sampler.NegativeSampling says it.
-
-    Draws are keyed by the loader's seed, the epoch, the step and the link, so that any number of ranks draws the same.
-
-    Args:
-        mode: "binary": amount pairs per link, whose ends are both drawn; "triplet": amount destinations for each link's source.
-        amount: per link; a whole number for triplets.
-        src_weight, dst_weight: [nodes of the type]; ends are drawn in proportion to them. degree ** 0.75 is a usual one.
-        strict: a pair that is an edge of the links' relation is drawn anew, at most five times; the loader's failed_draws counts
-            those that are edges still. All neighbor lists must lie on this machine.
-    """
-
-    def __init__(
-        self,
-        mode: Literal["binary", "triplet"] = "binary",
-        amount: float = 1,
-        src_weight: Any = None,
-        dst_weight: Any = None,
-        *,
-        strict: bool = False,
-    ) -> None:
-        word = getattr(mode, "value", mode)
-        if word not in ("binary", "triplet"):
-            raise InputError(f"the mode of negatives is {mode!r}", 'Choose "binary" or "triplet".')
-        if not amount > 0:
-            raise InputError(f"the amount of negatives is {amount}", "Give a number above 0, such as 1.")
-        if word == "triplet" and amount != math.ceil(amount):
-            raise InputError(f"the amount of negatives is {amount}, but triplets need a whole number", "Give 1 or more.")
-        self.mode: str = word
-        self.amount = math.ceil(amount) if word == "triplet" else amount
-        self.src_weight = src_weight
-        self.dst_weight = dst_weight
-        self.strict = _arguments.flag(strict, "strict")
-
-    def is_binary(self) -> bool:
-        """Whether both ends are drawn."""
-        return self.mode == "binary"
-
-    def is_triplet(self) -> bool:
-        """Whether destinations are drawn for the sources of links."""
-        return self.mode == "triplet"
-
-    @classmethod
-    def cast(cls, value: Any) -> NegativeSampling | None:
-        """One of these of PyG's, of a mode, or of a dict or tuple of arguments; None: none."""
-        if value is None or isinstance(value, cls):
-            return value
-        if isinstance(value, str):
-            return cls(value)  # type: ignore[arg-type]  # which it checks
-        if isinstance(value, Mapping):
-            return cls(**value)
-        if isinstance(value, (tuple, list)):
-            return cls(*value)
-        if hasattr(value, "mode") and hasattr(value, "amount"):
-            return cls(value.mode, value.amount, value.src_weight, value.dst_weight)
-        raise TypeError(f"neg_sampling is {value!r}; give strata.NegativeSampling, PyG's, or a mode")
-
-
-def _weights(values: Any, name: str) -> Any:
-    return None if values is None else host_array(values, name).reshape(-1).astype("float64")
 
 
 class _LinkLoader(_Loader):
@@ -115,7 +52,8 @@ class _LinkLoader(_Loader):
         self._links = links
         self._edge_label = self._labels_of_links(edge_label, links.size)
         sources, destinations = ends_of(graph, links, original)
-        relation, negatives = relation_of(graph, links.relation), self._negatives
+        relation = relation_of(graph, links.relation)
+        negatives = None if self._negatives is None else self._negatives.to_core(graph, links, original)
         made = together(
             lambda: _core.LinkOptions.make(
                 sources=sources,
@@ -123,11 +61,7 @@ class _LinkLoader(_Loader):
                 relation=edges_of(graph, links.relation),
                 source_candidates=relation.sources,
                 destination_candidates=relation.destinations,
-                mode="none" if negatives is None else negatives.mode,
-                amount=1.0 if negatives is None else float(negatives.amount),
-                source_weights=_weights(None if negatives is None else negatives.src_weight, "src_weight"),
-                destination_weights=_weights(None if negatives is None else negatives.dst_weight, "dst_weight"),
-                strict=negatives is not None and negatives.strict,
+                negatives=negatives,
                 edges=edges,
                 reverse_edges=reverses,
             )
@@ -139,8 +73,10 @@ class _LinkLoader(_Loader):
 
         if edge_label is None:
             return None
-        if self._negatives is not None and self._negatives.is_triplet():
-            raise InputError("edge_label and triplets are given", "Triplets have no labels: leave edge_label out.")
+        if self._negatives is not None and not self._negatives.is_binary():
+            raise InputError(
+                f"edge_label and {self._negatives.mode} negatives are given", "These have no labels: leave edge_label out."
+            )
         labels = torch.as_tensor(edge_label)
         if labels.dim() == 0 or len(labels) != count:
             raise InputError(f"edge_label has the shape {tuple(labels.shape)} for {count} links", "Give one label per link.")
@@ -150,20 +86,28 @@ class _LinkLoader(_Loader):
 
     @property
     def failed_draws(self) -> int:
-        """Strict negatives of this rank so far that are edges although they were drawn anew five times."""
+        """Strict negatives of this rank so far that were edges although they were drawn anew five times."""
         return self._core.failed_draws
 
     def _set_fields(self, on_edges: Any, on_sources: Any, on_destinations: Any, made: _core.NodeBatch, number: Any) -> None:
         """Gives a batch, or its parts by type, PyG's fields. `number` maps places among the batch's nodes to theirs."""
         import torch
 
-        sources, destinations = number(to_torch(made.link_sources)), number(to_torch(made.link_destinations))
+        is_shared = self._negatives is not None and self._negatives.is_shared()
+        ends = to_torch(made.link_destinations)
+        sources, destinations = number(to_torch(made.link_sources)), number(ends.clamp(min=0) if is_shared else ends)
         on_edges.input_id = links = to_torch(made.input_ids)
-        if self._negatives is not None and self._negatives.is_triplet():
+        if self._negatives is not None and not self._negatives.is_binary():
             on_sources.src_index = sources
-            on_destinations.dst_pos_index = destinations[: len(links)]
-            negatives = destinations[len(links) :].view(len(links), int(self._negatives.amount))
-            on_destinations.dst_neg_index = negatives.squeeze(-1) if negatives.shape[1] == 1 else negatives
+            on_destinations.dst_pos_index = of_links = destinations[: len(links)]
+            negatives = destinations[len(links) :].reshape(made.num_link_groups or len(links), -1 if len(links) else 0)
+            if not is_shared:
+                on_destinations.dst_neg_index = negatives.squeeze(-1) if negatives.shape[1] == 1 else negatives
+                return
+            on_destinations.dst_neg_index = negatives
+            on_edges.neg_group = links.new_empty(0) if made.link_groups is None else to_torch(made.link_groups)
+            is_there = ends[len(links) :].view_as(negatives) >= 0
+            on_edges.neg_mask = is_there[on_edges.neg_group] & (negatives[on_edges.neg_group] != of_links.unsqueeze(1))
             return
         on_edges.edge_label_index = torch.stack([sources, destinations])
         labels = None if self._edge_label is None else self._edge_label[links.to(self._edge_label.device)].to(links.device)
@@ -179,7 +123,8 @@ class LinkNeighborLoader(_LinkLoader):
 
     Each is a Data, or a HeteroData of a graph of several types, with what NeighborLoader's have, and of its links edge_label_index,
     edge_label and input_id; or with triplets src_index, dst_pos_index and dst_neg_index, as PyG has them. Its first nodes are
-    the distinct ends of links and negatives, by id.
+    the distinct ends of links and negatives, by id. Of shared negatives dst_neg_index is [groups, K], neg_group [links] the group of
+    each link, and neg_mask [links, K] False where a group's negative is the link's own destination.
 
     The edges that a step is to predict would give away the answer, so no batch of the step has them: neighbors are chosen among
     the others. That is unlike PyG, whose batches exclude_seed_edges=False gives.
@@ -266,9 +211,10 @@ class LinkNeighborLoader(_LinkLoader):
             raise InputError("a batch of no links was asked for", "Give at least one position.")
         labels = None if self._edge_label is None else self._edge_label[positions.to(self._edge_label.device)]
         chosen = self._links.at(positions.numpy())
+        choices = self._choices | ({} if self._negatives is None else {"neg_sampling": self._negatives.at(positions)})
         size = -(-len(positions) // process().size)
         loader = LinkNeighborLoader(
-            self._graph, self._fanouts, chosen, labels, batch_size=size, subgraph_type=self._form, **self._choices
+            self._graph, self._fanouts, chosen, labels, batch_size=size, subgraph_type=self._form, **choices
         )
         batch = next(iter(loader))
         loader.close()

@@ -120,6 +120,7 @@ struct BatchLoader::State {
     batch.of_links = options.made.epoch.links != nullptr;
     batch.link_sources = seeds.links.sources;
     batch.link_destinations = seeds.links.destinations;
+    batch.link_groups = seeds.links.groups;
     sample_stream.wait(buffer.trained.ended());
     buffer.sampled.begin(sample_stream);
     sampling::MiniBatchSampler& sampler = *options.lanes.samplers[lane];

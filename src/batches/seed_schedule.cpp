@@ -57,7 +57,9 @@ Count SeedSchedule::num_global_seeds(Count first, Count last) const {
 }
 
 Count SeedSchedule::max_seeds() const {
-  return options_.links == nullptr ? most_places() : options_.links->most_nodes(most_places());
+  return options_.links == nullptr
+             ? most_places()
+             : options_.links->most_nodes(most_places(), std::min(options_.global_batch, num_seeds()));
 }
 
 Count SeedSchedule::max_excluded() const {
@@ -107,7 +109,7 @@ SeedSchedule::Step SeedSchedule::step(std::uint32_t epoch, Count step_in_epoch) 
 
 void SeedSchedule::make_pairs(Step& step, std::uint32_t epoch, Count step_in_epoch) const {
   std::vector<Count> all;
-  if (options_.links->excludes()) {
+  if (options_.links->looks_at_all()) {
     const Order order(options_, epoch);
     const auto [first, last] = slice(step_in_epoch, num_seeds_, options_.global_batch);
     for (Count i = first; i < last; ++i) all.push_back(static_cast<Count>(order.place(i)));

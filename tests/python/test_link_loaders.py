@@ -324,9 +324,12 @@ class Negatives(unittest.TestCase):
         edges = torch.tensor([(a, b) for a in range(30) for b in range(30) if (a + b) % 3 == 0]).T
         with strata.from_pyg(Data(edge_index=edges, num_nodes=30)) as graph:
             loader, found = self.draws(graph, strata.NegativeSampling("binary", 4, strict=True), edges, batch_size=50)
-            hits = int(((found[0] + found[1]) % 3 == 0).sum())
-            self.assertEqual(hits, loader.failed_draws)
-            self.assertLess(hits, found.shape[1] / 3**6 * 3)
+            self.assertEqual(int(((found[0] + found[1]) % 3 == 0).sum()), 0)
+            self.assertEqual(found.shape[1] + loader.failed_draws, 3 * 4 * edges.shape[1])
+            self.assertLess(loader.failed_draws, found.shape[1] / 3**6 * 3)
+            negatives = strata.NegativeSampling("binary", 4, strict=True, self_loops=False)
+            _, found = self.draws(graph, negatives, edges, batch_size=50)
+            self.assertFalse(bool((found[0] == found[1]).any()))
             _, plain = self.draws(graph, strata.NegativeSampling("binary", 4), edges, batch_size=50)
             self.assertGreater(int(((plain[0] + plain[1]) % 3 == 0).sum()), found.shape[1] / 4)
 
@@ -339,6 +342,76 @@ class Negatives(unittest.TestCase):
                 self.assertLess(int(batch["item"].n_id.max()), 60)
 
 
+class SharedNegatives(unittest.TestCase):
+    def test_are_those_of_groups(self):
+        data = homogeneous()
+        with strata.from_pyg(data) as graph:
+            for mode, group, size in (("joint", None, 100), ("joint", 32, 32), ("in_batch", None, 100), ("in_batch", 32, 32)):
+                negatives = strata.NegativeSampling(mode, 5, group=group)
+                first = 0
+                for batch in OnTheCpu(graph, [2], data.edge_index[:, :230], neg_sampling=negatives, batch_size=100):
+                    links = data.edge_index[:, batch.input_id]
+                    self.assertTrue(torch.equal(batch.n_id[batch.src_index], links[0]))
+                    self.assertTrue(torch.equal(batch.n_id[batch.dst_pos_index], links[1]))
+                    number = (batch.input_id - first) // min(size, len(links[0]))
+                    self.assertTrue(torch.equal(batch.neg_group, number))
+                    drawn = batch.n_id[batch.dst_neg_index]
+                    self.assertEqual(len(drawn), int(number.max()) + 1)
+                    wanted = drawn[number] != links[1].unsqueeze(1)
+                    if mode == "in_batch":
+                        for row, mask, at in zip(drawn[number], batch.neg_mask, number):
+                            of_group = links[1][number == at]
+                            self.assertTrue(torch.equal(row[: len(of_group)], of_group))
+                            self.assertFalse(bool(mask[len(of_group) :].any()))
+                        sizes = number.bincount()[number].unsqueeze(1)
+                        wanted &= torch.arange(drawn.shape[1]) < sizes
+                    self.assertTrue(torch.equal(batch.neg_mask, wanted))
+                    first += len(links[0])
+
+    def test_are_keyed_by_group(self):
+        data = homogeneous()
+        with strata.from_pyg(data) as graph:
+            options = {"neg_sampling": strata.NegativeSampling("joint", 50, group=50), "batch_size": 100}
+            runs = [
+                [b.n_id[b.dst_neg_index] for b in OnTheCpu(graph, [1], data.edge_index[:, :300], **options)] for _ in range(2)
+            ]
+            self.assertTrue(all(torch.equal(*pair) for pair in zip(*runs)))
+            sets = torch.cat(runs[0])
+            self.assertEqual(len(sets.unique(dim=0)), 6)
+
+    def test_listed_ones_are_those_of_the_links(self):
+        data, typed = homogeneous(), heterogeneous()
+        buys = typed.edge_types[0]
+        with strata.from_pyg(data) as graph, strata.from_pyg(typed) as several:
+            candidates = pairs(1800, NODES, NODES, 7).T.contiguous()
+            negatives = strata.NegativeSampling("listed", candidates=candidates)
+            loader = OnTheCpu(graph, [2], data.edge_index, neg_sampling=negatives, batch_size=500, shuffle=True)
+            for batch in (*loader, loader([7, 3])):
+                self.assertTrue(torch.equal(batch.n_id[batch.dst_neg_index], candidates[batch.input_id]))
+            negatives = strata.NegativeSampling("listed", candidates=torch.arange(700).view(700, 1) % 60)
+            for batch in OnTheCpu(several, [2], buys, neg_sampling=negatives, batch_size=300):
+                self.assertTrue(torch.equal(batch["item"].n_id[batch["item"].dst_neg_index], batch[buys].input_id % 60))
+            joint = strata.NegativeSampling("joint", 9, group=100)
+            for batch in OnTheCpu(several, [2], buys, neg_sampling=joint, batch_size=300):
+                self.assertLess(int(batch["item"].dst_neg_index.max()), batch["item"].num_sampled_nodes[0])
+                self.assertEqual(batch[buys].neg_mask.shape, (len(batch[buys].input_id), 9))
+            for message, arguments in (
+                ("3 rows for 1800 links", {"candidates": candidates[:3]}),
+                ("nodes of their type", {"candidates": candidates + NODES}),
+            ):
+                with self.assertRaisesRegex((strata.InputError, IndexError), message):
+                    OnTheCpu(graph, [2], data.edge_index, neg_sampling=strata.NegativeSampling("listed", **arguments))
+        for message, arguments in (
+            ("not possible with 'joint'", {"mode": "joint", "strict": True}),
+            ("without strict=True", {"self_loops": False}),
+            ("'triplet' has no groups", {"mode": "triplet", "group": 3}),
+            ("belong together", {"mode": "listed"}),
+            ("have the shape", {"mode": "listed", "candidates": [1, 2]}),
+        ):
+            with self.assertRaisesRegex(strata.InputError, message):
+                strata.NegativeSampling(**arguments)
+
+
 class Refusals(unittest.TestCase):
     def test_say_what_to_do(self):
         data, typed = homogeneous(), heterogeneous()
@@ -349,7 +422,7 @@ class Refusals(unittest.TestCase):
                 (IndexError, "1800, which is no edge", {"edge_label_index": torch.tensor([1800])}),
                 (strata.InputError, "a mask of shape", {"edge_label_index": torch.ones(5, dtype=torch.bool)}),
                 (strata.InputError, "for 1800 links", {"edge_label": torch.ones(7)}),
-                (strata.InputError, "Triplets have no labels", {"edge_label": torch.ones(1800), "neg_sampling": "triplet"}),
+                (strata.InputError, "triplet negatives are given", {"edge_label": torch.ones(1800), "neg_sampling": "triplet"}),
                 (strata.InputError, "whole number", {"neg_sampling": {"mode": "triplet", "amount": 1.5}}),
                 (strata.InputError, "above 0", {"neg_sampling": {"mode": "binary", "amount": 0}}),
                 (

@@ -16,7 +16,7 @@ from torch_geometric.transforms import RandomLinkSplit
 import metrics_of_rank
 import strata
 import strata.pyg
-from strata import metrics, nn
+from strata import _link_ranks, metrics, nn
 from test_launch import mpirun
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -101,9 +101,26 @@ class Decoders(unittest.TestCase):
             nn.DistMult(7, 8).to(DEVICE)(head, None, tail)
         with self.assertRaisesRegex(strata.InputError, "side is 'left'"):
             one.against(head, None, tail, "left")
+        with self.assertRaisesRegex(strata.InputError, r"groups are \[3\]"):
+            one.against(head, None, tail, groups=integers(2, 3))
         self.assertEqual(nn.MLPDecoder(8, 4, out_channels=3).to(DEVICE)(head, None, tail).shape, (9, 3))
         with self.assertRaisesRegex(strata.InputError, "out_channels=3"):
             nn.MLPDecoder(8, 4, out_channels=3).to(DEVICE).against(head, None, tail)
+
+    def test_candidates_of_groups(self):
+        torch.manual_seed(9)
+        rows, candidates, groups = torch.randn(20, 8, device=DEVICE), torch.randn(4, 6, 8, device=DEVICE), integers(3, 20)
+        relation = integers(7, 20)
+        for decoder in (nn.DistMult(7, 8), nn.TransE(7, 8), nn.MLPDecoder(8, 4, num_relations=7)):
+            decoder = decoder.to(DEVICE)
+            for side in ("tail", "head"):
+                found = decoder.against(rows, relation, candidates, side, groups=groups)
+                torch.testing.assert_close(
+                    found, decoder.against(rows, relation, candidates[groups], side), rtol=1e-4, atol=1e-5
+                )
+                one = decoder.against(rows, relation, candidates[:1], side, groups=torch.zeros_like(groups))
+                torch.testing.assert_close(one, decoder.against(rows, relation, candidates[0], side))
+        self.assertEqual(nn.DotProduct().against(rows[:0], None, candidates, groups=groups[:0]).shape, (0, 6))
 
 
 class Losses(unittest.TestCase):
@@ -128,6 +145,21 @@ class Losses(unittest.TestCase):
         expected = F.cross_entropy(both / 0.2, integers(1, 30))
         self.same(nn.link_loss(positive, negative, "contrastive", temperature=0.2), expected)
         self.same(nn.link_loss(positive, negative[:, 0], "bpr"), -F.logsigmoid(positive - negative[:, 0]).mean())
+
+    def test_masked_negatives_count_for_nothing(self):
+        mask = torch.rand(30, 5, device=DEVICE) < 0.6
+        mask[0], mask[1] = True, False
+        for kind in ("cross_entropy", "bpr", "margin", "contrastive", "adversarial"):
+            negative = self.negative.clone().requires_grad_()
+            found = nn.link_loss(self.positive, negative, kind, mask=mask, reduction="none")
+            for edge in (0, 2, 3):
+                alone = self.positive[edge : edge + 1], self.negative[edge : edge + 1, mask[edge]]
+                self.same(found[edge : edge + 1], nn.link_loss(*alone, kind, reduction="none"))
+            found.sum().backward()
+            self.assertTrue(bool(found.isfinite().all()) and bool(negative.grad.isfinite().all()))
+            self.assertEqual(int(negative.grad[~mask].count_nonzero()), 0)
+        with self.assertRaisesRegex(strata.InputError, r"mask is \[5\]"):
+            nn.link_loss(self.positive, self.negative, mask=mask[0])
 
     def test_adversarial_weights_get_no_gradient(self):
         negative = self.negative.requires_grad_()
@@ -216,12 +248,42 @@ class Ranks(unittest.TestCase):
                 scores = self.decoder(self.rows[many[0]], many[1], self.rows[many[2]])
                 self.assertEqual(float(ranks[edge]), rank_by_hand(scores, len(ids) - 1, left_out))
 
+    def test_among_those_of_groups_are_those_among_own_ones(self):
+        groups, candidates = integers(5, 700), integers(60, 6, 30)
+        known = metrics.KnownEdges(*(part[:600] for part in self.edges))
+        for decoder, side, left_out in itertools.product(
+            (self.decoder, nn.TransE(4, 8).to(DEVICE)), ("tail", "head"), (None, known)
+        ):
+            options = {"side": side, "known": left_out}
+            ranks = metrics.link_ranks(decoder, self.rows, *self.edges, candidates=candidates, groups=groups, **options)
+            own = metrics.link_ranks(decoder, self.rows, *self.edges, candidates=candidates[groups], **options)
+            if decoder is self.decoder:
+                self.assertTrue(torch.equal(ranks, own))
+            else:
+                torch.testing.assert_close(ranks, own, rtol=0, atol=2)  # by other roundings of sums
+        for wrong in (
+            {"groups": groups[:3]},
+            {"groups": groups, "candidates": None},
+            {"groups": groups, "candidates": candidates[:2]},
+        ):
+            with self.assertRaisesRegex(strata.InputError, "groups"):
+                metrics.link_ranks(self.decoder, self.rows, *self.edges, **({"candidates": candidates} | wrong))
+
+    def test_of_many_groups_are_counted_at_once_as_of_one(self):
+        groups, candidates = integers(5, 700), integers(60, 5, 30)
+        found = []
+        for device in ("cpu", "cuda"):  # how much is done at a time
+            edges = _link_ranks._Edges(self.decoder, self.rows, self.rows, "tail", None, device)
+            with torch.no_grad():
+                found.append(edges.among_groups(self.head, self.relation, self.tail, candidates, groups))
+        self.assertTrue(torch.equal(*found))
+
     def test_of_equal_rows_are_in_the_middle(self):
         for decoder in decoders(5):
             count = 5000 if isinstance(decoder, nn.DotProduct) else 600
             rows = torch.randn(1, 10, device=DEVICE).repeat(count, 1)
             ends = integers(count, 520), integers(7, 520), integers(count, 520)
-            for candidates in (None, integers(count, 520, 101)):
+            for candidates in (None, integers(count, 101), integers(count, 520, 101)):
                 ranks = metrics.link_ranks(decoder.to(DEVICE), rows, *ends, candidates=candidates)
                 middle = (count + 1) / 2 if candidates is None else 1 + (candidates != ends[2].unsqueeze(1)).sum(1).double() / 2
                 self.assertTrue(bool((ranks == middle).all()), f"{decoder} {ranks}")
@@ -232,6 +294,23 @@ class Ranks(unittest.TestCase):
         whole = metrics.link_ranks(decoder, rows, *edges)
         pieces = [metrics.link_ranks(decoder, rows, *of_piece) for of_piece in zip(*(part.split(77) for part in edges))]
         self.assertTrue(torch.equal(whole, torch.cat(pieces)))
+        shared = integers(3000, 200)
+        whole = metrics.link_ranks(decoder, rows, *edges, candidates=shared)
+        parts = zip(*(part.split(77) for part in edges))
+        pieces = [metrics.link_ranks(decoder, rows, *of_piece, candidates=shared) for of_piece in parts]
+        self.assertTrue(torch.equal(whole, torch.cat(pieces)))
+        self.assertEqual(metrics.link_ranks(decoder, rows, *(part[:0] for part in edges), candidates=shared).shape, (0,))
+
+    def test_of_a_derived_decoder_are_its_own(self):
+        class Reversed(nn.DotProduct):
+            def _against(self, rows, relation, candidates, side):
+                return -super()._against(rows, relation, candidates, side)
+
+        shared = integers(60, 25)
+        plain = metrics.link_ranks(nn.DotProduct(), self.rows, *self.edges, candidates=shared)
+        other = metrics.link_ranks(Reversed(), self.rows, *self.edges, candidates=shared)
+        counted = (shared.unsqueeze(0) != self.tail.unsqueeze(1)).sum(1)
+        self.assertTrue(torch.equal(plain + other, counted + 2.0))
 
     def test_of_nodes_of_two_types(self):
         users, items = torch.randn(30, 8, device=DEVICE), torch.randn(50, 8, device=DEVICE)

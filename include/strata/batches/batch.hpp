@@ -60,6 +60,8 @@ struct NodeBatch : Batch {
   /// Places among nodes() of the ends of links and negatives, as LinkPairs; null if seeds are nodes.
   const std::int64_t *link_sources = nullptr, *link_destinations = nullptr;
   Count num_links = 0, num_link_sources = 0, num_link_destinations = 0;
+  const std::int64_t* link_groups = nullptr;  ///< [num_links] of LinkPairs; null if no negatives are shared
+  Count num_link_groups = 0;                  ///< different ones
 
   std::shared_ptr<const void> memory = {};
 

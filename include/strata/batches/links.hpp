@@ -24,13 +24,22 @@ struct NegativeOptions {
     none,
     binary,   ///< `amount` pairs per link, rounded up over a step; both ends are drawn
     triplet,  ///< `amount` destinations per link, a whole number; the link's source is theirs
+    listed,   ///< the same, of `listed`
+    joint,    ///< `amount` destinations per group of links, with which all links of the group are compared
+    in_batch  ///< the destinations of a group's links, with which all of them are compared
   } mode = Mode::none;
   double amount = 1;
   /// [candidates] ends are drawn in proportion to these; empty: all are equally likely.
   std::vector<double> source_weights = {}, destination_weights = {};
-  /// A pair for which the graph has an edge is drawn anew, up to five times. Only where this machine has all
-  /// neighbor lists.
+  /// A pair for which the graph has an edge is drawn anew, up to five times; a binary one that is an edge still
+  /// is left out. Only where this machine has all neighbor lists.
   bool strict = false;
+  bool self_loops = true;  ///< whether strict pairs may be of a node with itself
+  /// Links with so many consecutive numbers in a step are a group; 0: all of a step.
+  Count group = 0;
+  std::vector<NodeId> listed = {};  ///< [links, amount] global ids
+
+  bool shares() const { return mode == Mode::joint || mode == Mode::in_batch; }
 };
 
 /// Edge ids of a relation, which are a range.
@@ -62,8 +71,10 @@ struct LinkOptions {
 /// their global ids. Numbers are places among the seeds.
 struct LinkPairs {
   /// Of binary negatives: the links, then the negatives. Of triplets, `destinations` has those of the links,
-  /// then `amount` for each of the links, and `sources` only the links'.
-  std::vector<std::int64_t> sources, destinations;
+  /// then `amount` for each of the links, and `sources` only the links'. Of joint and in-batch ones, `destinations` has
+  /// those of the links, then those of each group that has links here, as many of each, with -1 for what a
+  /// last group lacks; `groups` [links] says which of these groups a link belongs to.
+  std::vector<std::int64_t> sources, destinations, groups;
   /// Ascending positions of the entries that the step leaves out; see sampling::ExcludedEntries.
   std::vector<Count> excluded, excluded_of_halo;
 };
@@ -112,12 +123,16 @@ class LinkSeeds {
   Count size() const { return std::ssize(options_.sources); }
   std::span<const NodeId> destinations() const { return options_.destinations; }
   bool excludes() const { return options_.edges.has_value() || options_.reverse_edges.has_value(); }
-  Count most_nodes(Count links) const;     ///< of a batch with so many links
-  Count most_excluded(Count links) const;  ///< entries of a step with so many links
+  /// Whether the links of all ranks are asked for.
+  bool looks_at_all() const {
+    return excludes() || options_.negatives.mode == NegativeOptions::Mode::in_batch;
+  }
+  Count most_nodes(Count links, Count of_step) const;  ///< of a batch with so many links of a step's
+  Count most_excluded(Count links) const;              ///< entries of a step with so many links
 
   struct Step {
     std::span<const Count> links, numbers;  ///< of this rank; their numbers among those of the step
-    std::span<const Count> all_links;       ///< of all ranks; not needed if nothing is excluded
+    std::span<const Count> all_links;       ///< of all ranks, by their numbers; only if looks_at_all()
     BatchKey key;
   };
   /// Returns the pairs, and sets `nodes` to the seeds.
@@ -132,6 +147,10 @@ class LinkSeeds {
   };
   void find_edges(const comm::Communicator& ranks);
   void draw(const Step& step, Pairs& pairs) const;
+  void append_listed(const Step& step, Pairs& pairs) const;
+  void share(const Step& step, Pairs& pairs, std::vector<std::int64_t>& groups_of_links) const;
+  void append_shared(const Step& step, Count group, std::vector<NodeId>& destinations) const;
+  bool is_wrong(NodeId source, NodeId destination) const;
   bool is_edge(NodeId source, NodeId destination) const;
 
   Graph& graph_;

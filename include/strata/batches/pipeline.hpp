@@ -286,7 +286,7 @@ struct LoadedBatch : Batch {
   std::span<const Count> seed_places;
   bool of_links = false;
   /// LinkPairs of a batch of links, in host memory.
-  std::span<const std::int64_t> link_sources = {}, link_destinations = {};
+  std::span<const std::int64_t> link_sources = {}, link_destinations = {}, link_groups = {};
   /// Of the padded shape: everything lies where it lay in the last padded batch of this buffer, and has the
   /// same size. Else of its own sizes.
   bool padded = false;

@@ -40,15 +40,43 @@ class Decoder(torch.nn.Module):
         """
         raise NotImplementedError
 
-    def against(self, rows: Tensor, relation: Tensor | None, candidates: Tensor, side: str = "tail") -> Tensor:
+    def against(
+        self,
+        rows: Tensor,
+        relation: Tensor | None,
+        candidates: Tensor,
+        side: str = "tail",
+        *,
+        groups: Tensor | None = None,
+    ) -> Tensor:
         """Scores [E, N] of the known ends [E, columns] of E triples with candidates [N, columns] for the other end.
 
         `side` is "tail" if the candidates are tails, or "head". Candidates [E, K, columns], K of each triple, give [E, K]. Of
-        candidates [N, columns], no tensor [E, N, columns] is made, in the backward pass neither.
+        candidates [N, columns], no tensor [E, N, columns] is made, in the backward pass neither; nor of candidates [G, K, columns] of
+        groups of triples, where `groups`, int64 [E], is the group of each: a batch's neg_group.
         """
         if side not in ("head", "tail"):
             raise InputError(f"side is {side!r}", 'Choose "tail" or "head", the end that the candidates stand for.')
-        return self._against(rows, relation, candidates, side)
+        if groups is None:
+            return self._against(rows, relation, candidates, side)
+        if candidates.dim() != 3 or groups.shape != rows.shape[:1]:
+            raise InputError(
+                f"groups are {list(groups.shape)}, candidates {list(candidates.shape)}",
+                "Give the group of each triple, and candidates [groups, K, columns].",
+            )
+        if len(candidates) == 1:
+            return self._against(rows, relation, candidates[0], side)
+        return self._against_groups(rows, relation, candidates, side, groups)
+
+    def _against_groups(self, rows: Tensor, relation: Tensor | None, candidates: Tensor, side: str, groups: Tensor) -> Tensor:
+        order = groups.argsort(stable=True)
+        sizes = torch.bincount(groups, minlength=len(candidates)).tolist()
+        relations = [None] * len(sizes) if relation is None else torch.split(relation[order], sizes)
+        of_groups = zip(torch.split(rows[order], sizes), relations, candidates)
+        scores = [self._against(known, of_group, others, side) for known, of_group, others in of_groups]
+        places = torch.empty_like(order)
+        places[order] = torch.arange(len(order), device=order.device)
+        return torch.cat(scores)[places] if scores else rows.new_zeros(0, candidates.shape[1])
 
     def _against(self, rows: Tensor, relation: Tensor | None, candidates: Tensor, side: str) -> Tensor:
         raise NotImplementedError
@@ -67,7 +95,18 @@ class Decoder(torch.nn.Module):
         return f"num_relations={self.num_relations}"
 
 
-class DotProduct(Decoder):
+class ProductDecoder(Decoder):
+    """Decoders whose scores are products of the candidates' rows with a row that is made of the known end and the relation."""
+
+    def queries(self, rows: Tensor, relation: Tensor | None, side: str) -> Tensor:
+        """[E, columns], of which queries @ candidates.t() are the scores."""
+        raise NotImplementedError
+
+    def _against(self, rows: Tensor, relation: Tensor | None, candidates: Tensor, side: str) -> Tensor:
+        return _products(self.queries(rows, relation, side), candidates)
+
+
+class DotProduct(ProductDecoder):
     """The dot product of both ends' rows; `relation` is not read."""
 
     def __init__(self) -> None:
@@ -77,11 +116,12 @@ class DotProduct(Decoder):
         """See Decoder.forward()."""
         return (head * tail).sum(dim=-1)
 
-    def _against(self, rows: Tensor, relation: Tensor | None, candidates: Tensor, side: str) -> Tensor:
-        return _products(rows, candidates)
+    def queries(self, rows: Tensor, relation: Tensor | None, side: str) -> Tensor:
+        """See ProductDecoder.queries()."""
+        return rows
 
 
-class DistMult(Decoder):
+class DistMult(ProductDecoder):
     """sum(head * rel_emb[relation] * tail), https://arxiv.org/abs/1412.6575."""
 
     def __init__(self, num_relations: int, hidden_channels: int) -> None:
@@ -98,11 +138,12 @@ class DistMult(Decoder):
         """See Decoder.forward()."""
         return (head * self._of_relation(self.rel_emb.weight, relation) * tail).sum(dim=-1)
 
-    def _against(self, rows: Tensor, relation: Tensor | None, candidates: Tensor, side: str) -> Tensor:
-        return _products(rows * self._of_relation(self.rel_emb.weight, relation), candidates)
+    def queries(self, rows: Tensor, relation: Tensor | None, side: str) -> Tensor:
+        """See ProductDecoder.queries()."""
+        return rows * self._of_relation(self.rel_emb.weight, relation)
 
 
-class ComplEx(Decoder):
+class ComplEx(ProductDecoder):
     """The real part of sum(head * rel * conj(tail)) in complex numbers, https://arxiv.org/abs/1606.06357.
 
     Rows have 2 * hidden_channels columns: the real parts, then the imaginary parts; rel_emb and rel_emb_im are those of relations.
@@ -128,8 +169,9 @@ class ComplEx(Decoder):
         """See Decoder.forward()."""
         return (self._turned(head, relation, "tail") * tail).sum(dim=-1)
 
-    def _against(self, rows: Tensor, relation: Tensor | None, candidates: Tensor, side: str) -> Tensor:
-        return _products(self._turned(rows, relation, side), candidates)
+    def queries(self, rows: Tensor, relation: Tensor | None, side: str) -> Tensor:
+        """See ProductDecoder.queries()."""
+        return self._turned(rows, relation, side)
 
 
 class RotatE(Decoder):
@@ -279,6 +321,14 @@ class MLPDecoder(Decoder):
             return self._scores(known, between, others) if side == "tail" else self._scores(others, between, known)
 
         return _in_tiles(scores, rows, candidates, self.widest)
+
+
+def makes_queries(decoder: object) -> bool:
+    """Whether scores are products with decoder.queries(), also where a class was derived."""
+    kind = type(decoder)
+    if not issubclass(kind, ProductDecoder) or "against" in vars(decoder):
+        return False
+    return kind.against is Decoder.against and kind._against is ProductDecoder._against
 
 
 def _product_of_complex(rows: Tensor, real: Tensor, imaginary: Tensor, side: str) -> Tensor:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, logsigmoid, softplus
@@ -16,6 +18,7 @@ def link_loss(
     kind: str = "cross_entropy",
     *,
     weight: Tensor | None = None,
+    mask: Tensor | None = None,
     margin: float = 1.0,
     temperature: float = 1.0,
     reduction: str = "mean",
@@ -35,6 +38,7 @@ def link_loss(
             "adversarial": log sigmoid of both, where negatives have the weight softmax(temperature * score), which gets no gradient
                 (self-adversarial negative sampling, https://arxiv.org/abs/1902.10197).
         weight: of edges, [E]; the mean is then the weighted one.
+        mask: bool [E, K], False for what is no negative of an edge, such as a batch's neg_mask.
         reduction: "mean", or "none" for the loss of each edge, [E], without the weights' sum in a denominator.
     """
     if kind not in _LINK_LOSSES:
@@ -46,30 +50,52 @@ def link_loss(
             f"positive is {list(positive.shape)}, negative {list(negative.shape)}",
             "Give scores [E] of edges and [E, K] of negatives.",
         )
-    losses = _LINK_LOSSES[kind](positive, negative, margin, temperature)
+    if mask is not None:
+        if mask.shape != negative.shape:
+            raise InputError(f"mask is {list(mask.shape)}, negative {list(negative.shape)}", "Give a mask of negatives' shape.")
+        negative = negative.masked_fill(~mask, -torch.inf)
+    losses = _LINK_LOSSES[kind](_Scores(positive, negative, mask), margin, temperature)
     return _reduced(losses, weight, reduction)
 
 
-def _cross_entropy(positive: Tensor, negative: Tensor, margin: float, temperature: float) -> Tensor:
-    return (softplus(-positive) + softplus(negative).sum(1)) / (1 + negative.shape[1])
+class _Scores(NamedTuple):
+    positive: Tensor
+    negative: Tensor  # -inf where there is none
+    mask: Tensor | None
+
+    def counts(self) -> Tensor | int:
+        """How many negatives each edge has."""
+        return self.negative.shape[1] if self.mask is None else self.mask.sum(1)
+
+    def mean(self, losses: Tensor) -> Tensor:
+        """The mean over the negatives of an edge, 0 of none."""
+        if self.mask is None:
+            return losses.mean(1)
+        return losses.masked_fill(~self.mask, 0).sum(1) / self.mask.sum(1).clamp(min=1)
 
 
-def _bpr(positive: Tensor, negative: Tensor, margin: float, temperature: float) -> Tensor:
-    return softplus(negative - positive.unsqueeze(1)).mean(1)
+def _cross_entropy(scores: _Scores, margin: float, temperature: float) -> Tensor:
+    return (softplus(-scores.positive) + softplus(scores.negative).sum(1)) / (1 + scores.counts())
 
 
-def _margin(positive: Tensor, negative: Tensor, margin: float, temperature: float) -> Tensor:
-    return (margin - positive.unsqueeze(1) + negative).relu().mean(1)
+def _bpr(scores: _Scores, margin: float, temperature: float) -> Tensor:
+    return scores.mean(softplus(scores.negative - scores.positive.unsqueeze(1)))
 
 
-def _contrastive(positive: Tensor, negative: Tensor, margin: float, temperature: float) -> Tensor:
-    scores = torch.cat([positive.unsqueeze(1), negative], dim=1) / temperature
-    return scores.logsumexp(1) - scores[:, 0]
+def _margin(scores: _Scores, margin: float, temperature: float) -> Tensor:
+    return scores.mean((margin - scores.positive.unsqueeze(1) + scores.negative).relu())
 
 
-def _adversarial(positive: Tensor, negative: Tensor, margin: float, temperature: float) -> Tensor:
-    weights = (temperature * negative.detach()).softmax(1)
-    return (-logsigmoid(positive) + (weights * softplus(negative)).sum(1)) / 2
+def _contrastive(scores: _Scores, margin: float, temperature: float) -> Tensor:
+    both = torch.cat([scores.positive.unsqueeze(1), scores.negative], dim=1) / temperature
+    return both.logsumexp(1) - both[:, 0]
+
+
+def _adversarial(scores: _Scores, margin: float, temperature: float) -> Tensor:
+    weights = (temperature * scores.negative.detach()).softmax(1)
+    if scores.mask is not None:
+        weights = weights.masked_fill(~scores.mask, 0)  # of an edge without negatives, too
+    return (-logsigmoid(scores.positive) + (weights * softplus(scores.negative)).sum(1)) / 2
 
 
 _LINK_LOSSES = {

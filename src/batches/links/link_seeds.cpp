@@ -40,10 +40,26 @@ void check(const LinkOptions& options) {
   if (!(negatives.amount > 0) || negatives.amount > 1e6)
     throw InputError(fmt::format("the amount of negatives is {}", negatives.amount),
                      "Give a number above 0, such as 1.");
-  if (negatives.mode == Mode::triplet && negatives.amount != std::floor(negatives.amount))
+  if (negatives.mode != Mode::binary && negatives.amount != std::floor(negatives.amount))
     throw InputError(
         fmt::format("the amount of negatives is {}, but triplets need a whole number", negatives.amount),
         "Give 1 or more per link, or draw in the mode \"binary\".");
+  if (negatives.strict && negatives.mode != Mode::binary && negatives.mode != Mode::triplet)
+    throw InputError("strict negatives are neither shared nor listed",
+                     "Draw in the mode \"binary\" or \"triplet\".");
+  const auto wanted = static_cast<double>(options.sources.size()) * negatives.amount;
+  if (negatives.mode == Mode::listed && static_cast<double>(negatives.listed.size()) != wanted)
+    throw InputError(
+        fmt::format("{} listed negatives for {} links", negatives.listed.size(), options.sources.size()),
+        "Give a row of them for each link.");
+}
+
+constexpr NodeId kNone = -1;
+
+/// The first links of a group, and how many it has.
+Range group_of(Count group, Count size, Count links) {
+  const Count first = group * size;
+  return {first, size == 0 ? links : std::min(size, links - first)};
 }
 
 /// The range of a binary link's negatives, if all links of a step have theirs one after the other.
@@ -56,7 +72,8 @@ Range negatives_of(double amount, Count number) {
 
 /// Numbers of pairs among their distinct nodes.
 void number(std::span<const NodeId> ends, std::span<const NodeId> nodes, std::vector<std::int64_t>& numbers) {
-  for (const NodeId end : ends) numbers.push_back(std::ranges::lower_bound(nodes, end) - nodes.begin());
+  for (const NodeId end : ends)
+    numbers.push_back(end == kNone ? kNone : std::ranges::lower_bound(nodes, end) - nodes.begin());
 }
 
 void sort_distinct(std::vector<std::int64_t>& values) {
@@ -108,7 +125,9 @@ LinkSeeds::LinkSeeds(Graph& graph, const comm::Communicator& ranks,
     check(options_);
     graph.check_ids(options_.sources, {});
     graph.check_ids(options_.destinations, {});
+    graph.check_ids(options_.negatives.listed, {});
     if (options_.negatives.mode == Mode::none) return;
+    if (options_.negatives.mode == Mode::listed || options_.negatives.mode == Mode::in_batch) return;
     if (!draw_destination_.any() || (options_.negatives.mode == Mode::binary && !draw_source_.any()))
       throw InputError("there are no nodes to draw negatives from",
                        "Name a relation whose types have nodes.");
@@ -153,10 +172,31 @@ void LinkSeeds::find_edges(const comm::Communicator& ranks) {
       is_partial ? ". Links without such an edge may have one that was not found: reverse= names it" : "");
 }
 
-Count LinkSeeds::most_nodes(Count links) const {
-  const auto drawn = static_cast<Count>(std::ceil(options_.negatives.amount * static_cast<double>(links)));
-  const Count per_negative = options_.negatives.mode == Mode::binary ? 2 : 1;
-  const Count negatives = options_.negatives.mode == Mode::none ? 0 : (drawn + links) * per_negative;
+Count LinkSeeds::most_nodes(Count links, Count of_step) const {
+  const NegativeOptions& options = options_.negatives;
+  const Count size = options.group == 0 ? of_step : std::min(options.group, of_step);
+  const Count groups = size == 0 ? 0 : std::min(links, (of_step + size - 1) / size);
+  const auto most_drawn = [&](Count lists) {
+    return static_cast<Count>(std::ceil(options.amount * static_cast<double>(lists)));
+  };
+  Count negatives = 0;
+  switch (options.mode) {
+    case Mode::none:
+      break;
+    case Mode::binary:
+      negatives = 2 * (most_drawn(links) + links);
+      break;
+    case Mode::triplet:
+    case Mode::listed:
+      negatives = most_drawn(links);
+      break;
+    case Mode::joint:
+      negatives = most_drawn(groups);
+      break;
+    case Mode::in_batch:
+      negatives = groups * size;
+      break;
+  }
   return std::min(graph_.stored().host_view().num_nodes, 2 * links + negatives);
 }
 
@@ -171,14 +211,20 @@ LinkPairs LinkSeeds::pairs_of(const Step& step, std::vector<NodeId>& nodes) cons
     ends.sources.push_back(options_.sources[at(link)]);
     ends.destinations.push_back(options_.destinations[at(link)]);
   }
-  if (options_.negatives.mode != Mode::none) draw(step, ends);
+  LinkPairs pairs;
+  if (options_.negatives.shares())
+    share(step, ends, pairs.groups);
+  else if (options_.negatives.mode == Mode::listed)
+    append_listed(step, ends);
+  else if (options_.negatives.mode != Mode::none)
+    draw(step, ends);
   nodes.assign(ends.sources.begin(), ends.sources.end());
   nodes.insert(nodes.end(), ends.destinations.begin(), ends.destinations.end());
+  std::erase(nodes, kNone);
   sort_distinct(nodes);
-  LinkPairs pairs;
   number(ends.sources, nodes, pairs.sources);
   number(ends.destinations, nodes, pairs.destinations);
-  for (const Count link : step.all_links) {
+  for (const Count link : excludes() ? step.all_links : std::span<const Count>()) {
     entries_.append(link, pairs.excluded);
     reverse_entries_.append(link, pairs.excluded);
     halo_entries_.append(link, pairs.excluded_of_halo);
@@ -225,11 +271,55 @@ void LinkSeeds::draw(const Step& step, Pairs& pairs) const {
       destinations[i] = drawn[is_binary ? undrawn.size() + j : j];
     }
     if (!options_.negatives.strict) break;
-    std::erase_if(undrawn, [&](std::size_t i) { return !is_edge(sources[i], destinations[i]); });
+    std::erase_if(undrawn, [&](std::size_t i) { return !is_wrong(sources[i], destinations[i]); });
     if (round + 1 == kDraws) failed_draws_ += std::ssize(undrawn);
   }
-  if (is_binary) pairs.sources.insert(pairs.sources.end(), sources.begin(), sources.end());
-  pairs.destinations.insert(pairs.destinations.end(), destinations.begin(), destinations.end());
+  const bool leaves_out = is_binary && options_.negatives.strict;
+  for (std::size_t i = 0; i < negatives.size(); ++i) {
+    if (leaves_out && std::ranges::binary_search(undrawn, i)) continue;
+    if (is_binary) pairs.sources.push_back(sources[i]);
+    pairs.destinations.push_back(destinations[i]);
+  }
+}
+
+void LinkSeeds::append_listed(const Step& step, Pairs& pairs) const {
+  const auto amount = static_cast<Count>(options_.negatives.amount);
+  for (const Count link : step.links) {
+    const auto first = options_.negatives.listed.begin() + link * amount;
+    pairs.destinations.insert(pairs.destinations.end(), first, first + amount);
+  }
+}
+
+void LinkSeeds::share(const Step& step, Pairs& pairs, std::vector<std::int64_t>& groups_of_links) const {
+  const Count size = options_.negatives.group;
+  for (const Count number : step.numbers) groups_of_links.push_back(size == 0 ? 0 : number / size);
+  std::vector<std::int64_t> groups = groups_of_links;
+  sort_distinct(groups);
+  for (std::int64_t& group : groups_of_links)
+    group = std::ranges::lower_bound(groups, group) - groups.begin();
+  for (const Count group : groups) append_shared(step, group, pairs.destinations);
+}
+
+void LinkSeeds::append_shared(const Step& step, Count group, std::vector<NodeId>& destinations) const {
+  const Count size = options_.negatives.group;
+  if (options_.negatives.mode == Mode::in_batch) {
+    const auto links = std::ssize(step.all_links);
+    const Range own = group_of(group, size, links), longest = group_of(0, size, links);
+    for (Count i = 0; i < longest.count; ++i)
+      destinations.push_back(i < own.count ? options_.destinations[at(step.all_links[at(own.first + i)])]
+                                           : kNone);
+    return;
+  }
+  const std::uint64_t key = node_key(step.key, RandomUse::negative, 1, group);
+  std::vector<NodeId> drawn;
+  for (Count k = 0; k < static_cast<Count>(options_.negatives.amount); ++k)
+    drawn.push_back(draw_destination_(word_of(key, k)));
+  if (is_renumbered_) graph_.global_ids(std::vector(drawn), drawn.data());
+  destinations.insert(destinations.end(), drawn.begin(), drawn.end());
+}
+
+bool LinkSeeds::is_wrong(NodeId source, NodeId destination) const {
+  return (source == destination && !options_.negatives.self_loops) || is_edge(source, destination);
 }
 
 /// Lists are read as they are; the mean one is short, and ends are drawn at random.

@@ -24,11 +24,12 @@ std::string text_of_edges(const std::optional<LinkEdges>& edges) {
 
 std::string text_of_links(const LinkOptions& links) {
   const NegativeOptions& negatives = links.negatives;
-  return fmt::format("{} links (hash {} {}) of which edges {} and {} are excluded, negatives {} {} {} {} {}",
-                     links.sources.size(), hash_of(links.sources), hash_of(links.destinations),
-                     text_of_edges(links.edges), text_of_edges(links.reverse_edges),
-                     static_cast<int>(negatives.mode), negatives.amount, negatives.strict,
-                     hash_of(negatives.source_weights), hash_of(negatives.destination_weights));
+  return fmt::format(
+      "{} links (hash {} {}) of which edges {} and {} are excluded, negatives {} {} {} {} {} {} {} {}",
+      links.sources.size(), hash_of(links.sources), hash_of(links.destinations), text_of_edges(links.edges),
+      text_of_edges(links.reverse_edges), static_cast<int>(negatives.mode), negatives.amount,
+      negatives.strict, negatives.self_loops, negatives.group, hash_of(negatives.listed),
+      hash_of(negatives.source_weights), hash_of(negatives.destination_weights));
 }
 
 std::string text_of_nodes(const NodeLoaderOptions& options) {

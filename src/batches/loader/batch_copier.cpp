@@ -63,6 +63,10 @@ BatchCopier::Made BatchCopier::lay_out(const LoadedBatch& from, Carver& arrays, 
     batch.num_link_destinations = std::ssize(from.link_destinations);
     batch.link_sources = made.link_sources = arrays.take<std::int64_t>(batch.num_link_sources);
     batch.link_destinations = made.link_destinations = arrays.take<std::int64_t>(batch.num_link_destinations);
+    if (!from.link_groups.empty()) {
+      batch.link_groups = made.link_groups = arrays.take<std::int64_t>(batch.num_links);
+      batch.num_link_groups = 1 + *std::ranges::max_element(from.link_groups);
+    }
   }
   if (has_labels_ && !label_sets_) made.labels = arrays.take<std::int64_t>(sample.num_seeds);
   if (has_labels_ && label_sets_) made.label_sets = arrays.take<float>(sample.num_seeds * batch.num_classes);
@@ -101,6 +105,7 @@ void BatchCopier::make(const LoadedBatch& from, const Made& made, const NodeBatc
   cuda::copy_async(made.link_sources, from.link_sources.data(), from.link_sources.size_bytes(), stream);
   cuda::copy_async(made.link_destinations, from.link_destinations.data(), from.link_destinations.size_bytes(),
                    stream);
+  cuda::copy_async(made.link_groups, from.link_groups.data(), from.link_groups.size_bytes(), stream);
   const PackedLabels labels{from.targets, batch.num_seeds()};
   if (made.labels != nullptr && batch.num_seeds() > 0) widen_labels(labels, made.labels, stream);
   if (made.label_sets != nullptr && batch.num_seeds() > 0)

@@ -29,7 +29,7 @@ class BatchCopier {
   /// Arrays of a batch that are more than a copy; null where it has none.
   struct Made {
     Count* input_ids = nullptr;
-    std::int64_t *link_sources = nullptr, *link_destinations = nullptr;
+    std::int64_t *link_sources = nullptr, *link_destinations = nullptr, *link_groups = nullptr;
     std::int64_t* labels = nullptr;
     float* label_sets = nullptr;
     std::int64_t* edge_index = nullptr;

@@ -189,6 +189,50 @@ TEST_P(LinkLoaderTest, DrawsPartsOfANegative) {
   loader.close();
 }
 
+/// Those of a group follow from the step and the group alone, and those in a batch are its links' destinations.
+TEST_P(LinkLoaderTest, SharesNegativesInGroups) {
+  using Mode = NegativeOptions::Mode;
+  for (const auto& [mode, group] :
+       {std::pair{Mode::joint, Count{0}}, {Mode::joint, 7}, {Mode::in_batch, 0}, {Mode::in_batch, 7}}) {
+    NodeLoaderOptions given = options({2}, [&, mode = mode, group = group](LinkOptions& links) {
+      links.negatives = {.mode = mode, .amount = 3, .group = group};
+    });
+    given.shuffle = false;  // numbers follow the links
+    NodeLoader loader(setup_.graph, given);
+    loader.begin(2);
+    Count first = 0;
+    while (const auto batch = loader.next({})) {
+      const Count of_step = batch->num_global_seeds;
+      const Count size = group == 0 ? of_step : std::min(group, of_step);
+      const Count width = mode == Mode::joint ? 3 : size;
+      ASSERT_EQ(batch->num_link_destinations, batch->num_links + width * batch->num_link_groups);
+      for (Count i = 0; i < batch->num_links; ++i) {
+        const Count number = (batch->input_ids[i] - first) / size;
+        const std::uint64_t key = node_key(batch->key, RandomUse::negative, 1, number);
+        for (Count k = 0; k < width; ++k) {
+          const std::int64_t place =
+              batch->link_destinations[batch->num_links + width * batch->link_groups[i] + k];
+          const std::uint64_t word = mix64(key + static_cast<std::uint64_t>(k) * 0x9E3779B97F4A7C15ull);
+          const Count member = number * size + k;
+          if (mode == Mode::in_batch && member >= of_step) {
+            ASSERT_EQ(place, -1);
+          } else if (mode == Mode::in_batch) {
+            ASSERT_EQ(batch->original_ids()[place], edge_of(first + member).destination);
+          } else {
+            ASSERT_EQ(batch->original_ids()[place],
+                      static_cast<NodeId>((static_cast<unsigned __int128>(word) *
+                                           static_cast<std::uint64_t>(csc().num_nodes)) >>
+                                          64));
+          }
+        }
+      }
+      first += of_step;
+    }
+    EXPECT_EQ(first, kLinks);
+    loader.close();
+  }
+}
+
 TEST_P(LinkLoaderTest, FindsTheEndsOfEdges) {
   std::vector<EdgeId> ids;
   for (const Edge& edge : edges_) ids.push_back(edge.id);

@@ -179,7 +179,7 @@ class Names(unittest.TestCase):
         for module, name, words in (
             (dgl_names, "graph", "strata.from_tensors"),
             (dgl_names, "as_heterograph", "leave the call out"),
-            (dgl_names, "heterograph", "one type"),
+            (dgl_names, "heterograph", "from_pyg.HeteroData. makes a graph of several types"),
             (dgl_names.dataloading, "EdgeDataLoader", "as_edge_prediction_sampler"),
             (strata, "RandomLinkSplit", "LinkNeighborLoader their edge_label_index"),
             (strata, "HeteroData", "strata.from_pyg.data. makes a graph of a HeteroData"),

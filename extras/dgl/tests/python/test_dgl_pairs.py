@@ -51,13 +51,21 @@ class Pairs(unittest.TestCase):
             self.assertIs(negatives.ndata[dgl_names.NID], pairs.ndata[dgl_names.NID])
             self.assertLess(int(negatives.edges()[1].max()), blocks[-1].num_dst)
 
+    def test_have_negatives_that_are_no_edges(self):
+        code = self.edges[0] * NODES + self.edges[1]
+        for _, pairs, negatives, _ in self.loader(torch.arange(100), "self", dgl_names.negative_sampler.GlobalUniform(5)):
+            self.assertEqual((pairs.num_edges(), negatives.num_edges()), (50, 250))
+            src, dst = negatives.ndata[dgl_names.NID][torch.stack(negatives.edges())]
+            self.assertFalse(bool(torch.isin(src * NODES + dst, code).any() or (src == dst).any()))
+
     def test_are_refused_with_what_to_do(self):
         sampler = dgl_names.NeighborSampler([2])
         make = dgl_names.as_edge_prediction_sampler
         for message, call in (
             ("exclude='all'", lambda: make(sampler, exclude="all")),
             ("belong together", lambda: make(sampler, exclude="reverse_id")),
-            ("reverse_etypes is not possible", lambda: make(sampler, reverse_etypes={"a": "b"})),
+            ("reverse_etypes belong together", lambda: make(sampler, reverse_etypes={"a": "b"})),
+            ("labels are not possible|labels is not possible", lambda: make(sampler, prefetch_labels=["y"])),
             ("negative_sampler is a int", lambda: make(sampler, negative_sampler=3)),
             ("are not predicted with a BlockSampler", lambda: make(dgl_names.BlockSampler(2))),
         ):

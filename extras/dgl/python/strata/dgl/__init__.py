@@ -38,6 +38,7 @@ from strata.dgl.dataloading import (
 )
 from strata.dgl.graphs import DGLGraph
 from strata.dgl.sampling import Frontier, in_subgraph, sample_neighbors
+from strata.dgl.typed_blocks import HeteroBlock
 
 __all__ = [
     "EID",
@@ -47,6 +48,7 @@ __all__ = [
     "DGLGraph",
     "DataLoader",
     "Frontier",
+    "HeteroBlock",
     "MultiLayerFullNeighborSampler",
     "MultiLayerNeighborSampler",
     "NeighborSampler",
@@ -62,7 +64,7 @@ __all__ = [
     "utils",
 ]
 
-_TYPES = "graphs of Strata have one type of nodes and of edges: dgl.to_homogeneous(graph) before strata.from_dgl()"
+_TYPES = "strata.from_pyg(HeteroData) makes a graph of several types, and strata.from_dgl(graph) takes a heterograph of DGL's"
 _BEFORE = "change the graph with DGL or PyG, and give strata.from_dgl(graph) or from_pyg(data) the result"
 
 if not TYPE_CHECKING:
@@ -79,9 +81,19 @@ if not TYPE_CHECKING:
             "seed": "loaders take ddp_seed, and sample_neighbors() outside of them torch.manual_seed()",
             "random_walk": "derive from strata.NeighborChooser, or sample walks with DGL",
         }
-        | dict.fromkeys(("heterograph", "DGLHeteroGraph", "HeteroGraphConv", "to_homogeneous"), _TYPES)
+        | dict.fromkeys(("heterograph", "DGLHeteroGraph"), _TYPES)
+        | {"HeteroGraphConv": "strata.dgl.nn has it", "to_homogeneous": "a strata.Block is over the nodes of all types"}
         | {"EdgeDataLoader": "DataLoader takes as_edge_prediction_sampler(sampler)"}
         | dict.fromkeys(
-            ("add_self_loop", "remove_self_loop", "add_reverse_edges", "to_bidirected", "to_simple", "node_subgraph", "reverse"), _BEFORE
+            (
+                "add_self_loop",
+                "remove_self_loop",
+                "add_reverse_edges",
+                "to_bidirected",
+                "to_simple",
+                "node_subgraph",
+                "reverse",
+            ),
+            _BEFORE,
         ),
     )

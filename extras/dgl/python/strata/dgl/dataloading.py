@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import sys
-import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,12 +13,17 @@ from torch import Tensor
 from strata import _arguments
 from strata._missing import attributes_of
 from strata._process import process
+from strata._types import Types
 from strata.batches import BlockBatch
 from strata.dgl.blocks import NID, Block, to_block
 from strata.dgl import negative_sampler as negative_sampler
 from strata.dgl.graphs import DGLGraph, check_device, graph_of
 from strata.dgl.pairs import EdgePredictionSampler, PairLoader, pair_graphs
+from strata.dgl.options import say_what_has_no_effect
 from strata.dgl.sampling import Frontier, check_fanout, keyed, sample_neighbors
+from strata.dgl.typed_blocks import HeteroBlock
+from strata.dgl.typed_loaders import HeteroLoader
+from strata.dgl.typed_pairs import HeteroPairLoader
 from strata.errors import InputError
 from strata.graph import Graph
 from strata.loaders import NodeLoader, ids_of
@@ -35,8 +39,9 @@ class BlockSampler:
     Args:
         num_layers: how many times sample_frontier() is called.
         return_eids: without effect: blocks have edge ids where the graph has them.
-        prefetch_node_feats: a name, under which blocks[0].srcdata has the features of the graph.
-        prefetch_labels: a name, under which blocks[-1].dstdata has the labels.
+        prefetch_node_feats: a name, under which blocks[0].srcdata has the features of the graph. Of a graph of several types, names
+            of its arrays by type of nodes: {"paper": ["x"]}.
+        prefetch_labels: a name, under which blocks[-1].dstdata has the labels; or names by type.
     """
 
     def __init__(
@@ -53,8 +58,8 @@ class BlockSampler:
         if prefetch_edge_feats:
             raise InputError("prefetch_edge_feats is not possible", "Edges have no features in Strata; leave it out.")
         self.num_layers = num_layers
-        self.feature_name = _one_name("prefetch_node_feats", prefetch_node_feats)
-        self.label_name = _one_name("prefetch_labels", prefetch_labels)
+        self.feature_name, self.feats_by_type = _names("prefetch_node_feats", prefetch_node_feats)
+        self.label_name, self.labels_by_type = _names("prefetch_labels", prefetch_labels)
 
     def sample_frontier(self, block_id: int, g: Any, seed_nodes: Tensor) -> Frontier:
         """The edges of layer `block_id`, 0 being the farthest from the seeds, to `seed_nodes`, int64 [n] distinct ids."""
@@ -108,7 +113,8 @@ class NeighborSampler(BlockSampler):
     """A fixed number of neighbors for every node, as DGL's. A loader runs it in threads of C++.
 
     Args:
-        fanouts: the first is that of the layer farthest from the seeds; -1: all neighbors.
+        fanouts: the first is that of the layer farthest from the seeds; -1: all neighbors. Of a graph of several types each is a
+            number for every relation, or a dict that names all of them, by triples or names.
         prob: any name: by the edges' weights, with which the graph was loaded.
         replace: whether an edge may be chosen several times.
         prefetch_node_feats, prefetch_labels: as BlockSampler's. Rows are gathered while the batch before is trained on.
@@ -117,7 +123,7 @@ class NeighborSampler(BlockSampler):
 
     def __init__(
         self,
-        fanouts: Sequence[int],
+        fanouts: Sequence[int | Mapping[Any, int]],
         edge_dir: str = "in",
         prob: str | None = None,
         mask: str | None = None,
@@ -134,7 +140,7 @@ class NeighborSampler(BlockSampler):
             raise TypeError(f"fanouts is {fanouts!r}; give one number of neighbors per layer: [5, 10, 15]")
         if mask is not None:
             raise InputError("mask is not possible", "Give edges a weight of 0 that are not to be chosen, and prob.")
-        self.fanouts = [check_fanout(fanout) for fanout in fanouts]
+        self.fanouts: list[Any] = [_checked_fanouts(fanout) for fanout in fanouts]
         super().__init__(
             len(self.fanouts),
             prefetch_node_feats=prefetch_node_feats,
@@ -155,10 +161,21 @@ class NeighborSampler(BlockSampler):
         return all(getattr(mine, name) is getattr(plain, name) for name in names)
 
 
+def _checked_fanouts(fanout: Any) -> Any:
+    if not isinstance(fanout, Mapping):
+        return check_fanout(fanout)
+    return {
+        kind: _arguments.fanouts([-1 if of_type is None else of_type], "fanouts", zero=True)[0]
+        for kind, of_type in fanout.items()
+    }
+
+
 class MultiLayerNeighborSampler(NeighborSampler):
     """NeighborSampler by its older name, and with its older arguments."""
 
-    def __init__(self, fanouts: Sequence[int], replace: bool = False, return_eids: bool = False, **others: Any) -> None:
+    def __init__(
+        self, fanouts: Sequence[int | Mapping[Any, int]], replace: bool = False, return_eids: bool = False, **others: Any
+    ) -> None:
         super().__init__(fanouts, replace=replace, **others)
 
 
@@ -174,7 +191,7 @@ def as_edge_prediction_sampler(
     exclude: str | None = None,
     reverse_eids: Any = None,
     reverse_etypes: Any = None,
-    negative_sampler: negative_sampler.PerSourceUniform | None = None,
+    negative_sampler: negative_sampler.PerSourceUniform | negative_sampler.GlobalUniform | None = None,
     **others: Any,
 ) -> EdgePredictionSampler:
     """A sampler of edges to predict: DataLoader(graph, ids of edges, this) gives (input nodes, pair graph, blocks).
@@ -184,33 +201,18 @@ def as_edge_prediction_sampler(
 
     Args:
         sampler: a NeighborSampler whose methods are its own.
-        exclude: None; "self": the edges of the step; "reverse_id": also those that reverse_eids [edges] names.
-        negative_sampler: negative_sampler.Uniform(k).
+        exclude: None; "self": the edges of the step; "reverse_id": also those that reverse_eids [edges] names; "reverse_types": also
+            those of the same number of the relation that reverse_etypes, {relation: its reverse}, names.
+        negative_sampler: negative_sampler.Uniform(k) or GlobalUniform(k).
         others: prefetch_labels, which must be left out.
     """
     if not isinstance(sampler, NeighborSampler) or not sampler.runs_in_cpp():
         raise InputError(f"edges are not predicted with a {type(sampler).__name__}", "Give a NeighborSampler.")
-    if reverse_etypes is not None or any(value is not None for value in others.values()):
+    if any(value is not None for value in others.values()):
         raise InputError(
-            f"{', '.join([*others] or ['reverse_etypes'])} {'is' if len(others) < 2 else 'are'} not possible",
-            "strata.LinkLoader takes graphs of several types; look labels of edges up by pair_graph.edata[EID].",
+            f"{', '.join(others)} {'is' if len(others) < 2 else 'are'} not possible", "Look labels of edges up by pair_graph.edata[EID]."
         )
-    return EdgePredictionSampler(sampler, exclude, reverse_eids, negative_sampler)
-
-
-# Options of DGL's loaders that have no effect here, and their values that are accepted silently.
-_WITHOUT_EFFECT: dict[str, tuple[Any, ...]] = {
-    "num_workers": (0,),
-    "use_prefetch_thread": (None, False),
-    "use_alternate_streams": (None, False),
-    "pin_prefetcher": (None, False),
-    "pin_memory": (False,),
-    "persistent_workers": (False,),
-    "prefetch_factor": (None,),
-    "worker_init_fn": (None,),
-    "use_uva": (False,),
-    "gpu_cache": (None, {}),
-}
+    return EdgePredictionSampler(sampler, exclude, reverse_eids, reverse_etypes, negative_sampler)
 
 
 class _BlockLoader(NodeLoader):
@@ -225,9 +227,12 @@ class DataLoader:
     A NeighborSampler's batches are those of strata.NodeLoader: made ahead by threads of C++, and bit for bit those of
     strata-train. A sampler of one's own is called between batches.
 
+    Of a graph of several types, ids of nodes are {type: ids}, counted within the type, and blocks are HeteroBlocks. Its sampler is a
+    NeighborSampler.
+
     Args:
         graph: of strata.load() and its like, or a DGLGraph of one.
-        indices: ids or a mask. Those of this rank, as scripts slice them, each rank with its own number of batches; with
+        indices: ids or a mask, of a graph of several types {type: ids or mask}, whose seeds share batches. Those of this rank, as scripts slice them, each rank with its own number of batches; with
             `use_ddp`, those of all ranks, which are dealt to them, and loops over the batches are then collective.
         graph_sampler: a NeighborSampler, or what was derived from BlockSampler; or as_edge_prediction_sampler(), with ids of edges
             as indices. These are all ranks', with `use_ddp`.
@@ -254,12 +259,12 @@ class DataLoader:
         blocks: str = "auto",
         **others: Any,
     ) -> None:
-        self.graph = graph_of(graph)
+        self.graph = graph_of(graph, several_types=True)
         if not isinstance(graph_sampler, (BlockSampler, EdgePredictionSampler)):
             raise InputError(f"graph_sampler is a {type(graph_sampler).__name__}", "Derive it from strata.dgl.BlockSampler.")
         if blocks not in ("auto", "dgl", "strata"):
             raise InputError(f"blocks={blocks!r} is not possible", 'Choose "auto", "dgl" or "strata".')
-        _say_what_has_no_effect(others)
+        say_what_has_no_effect(others)
         check_device(device)
         self._given = graph  # what samplers of one's own are given
         self.graph_sampler: Any = graph_sampler
@@ -272,7 +277,11 @@ class DataLoader:
         self._seed = _arguments.integer(ddp_seed, "ddp_seed", 0, (1 << 64) - 1)
         self._epoch = 0
         self._own = not use_ddp
-        self._loader: NodeLoader | PairLoader | None = None
+        self._loader: NodeLoader | PairLoader | HeteroPairLoader | None = None
+        if self.graph._types is not None:
+            made = self._loader_of_types(self.graph._types, indices)
+            self._loader, self._ids = made, torch.arange(made.num_given)
+            return
         if isinstance(graph_sampler, EdgePredictionSampler):
             self._ids = torch.as_tensor(indices).cpu()
             self._loader = self._loader_of_pairs(graph_sampler)
@@ -281,11 +290,16 @@ class DataLoader:
         if isinstance(graph_sampler, NeighborSampler) and graph_sampler.runs_in_cpp():
             self._loader = self._loader_of(graph_sampler)
 
-    def _loader_of_pairs(self, edges: EdgePredictionSampler) -> PairLoader:
+    def _check_ranks_of_pairs(self) -> None:
         if self._own and process().size > 1:
             raise InputError(
                 "ranks are to predict edges of their own", "Give all ranks the same ids, and use_ddp=True, which deals them."
             )
+
+    def _loader_of_pairs(self, edges: EdgePredictionSampler) -> PairLoader:
+        self._check_ranks_of_pairs()
+        if edges.reverse_etypes is not None:
+            raise InputError("reverse_etypes names types, but the graph has one", 'Choose "reverse_id", with reverse_eids.')
         sampler = edges.sampler
         return PairLoader(
             self.graph,
@@ -303,18 +317,38 @@ class DataLoader:
         )
 
     def _loader_of(self, sampler: NeighborSampler) -> NodeLoader:
+        has_rows = sampler.feature_name is not None or sampler.label_name is not None
+        if sampler.feats_by_type or sampler.labels_by_type or any(isinstance(fanout, Mapping) for fanout in sampler.fanouts):
+            raise InputError(
+                "the sampler names types, but the graph has one", "Give one fanout per layer, and names without types."
+            )
         return _BlockLoader(
-            self.graph,
-            self._ids,
-            fanouts=sampler.fanouts[::-1],
-            sampler="uniform" if sampler.prob is None else "weighted",
-            replace=sampler.replace,
-            seed=self._seed,
-            features=sampler.feature_name is not None or sampler.label_name is not None,
-            own_nodes=self._own,
-            transposes=not self._gives_dgl(),
-            **self._options,
+            self.graph, self._ids, fanouts=sampler.fanouts[::-1], features=has_rows, **self._options_of(sampler)
         )
+
+    def _loader_of_types(self, types: Types, indices: Any) -> HeteroLoader | HeteroPairLoader:
+        sampler = self.graph_sampler
+        if isinstance(sampler, EdgePredictionSampler):
+            self._check_ranks_of_pairs()
+            options = self._options_of(sampler.sampler)
+            del options["own_nodes"]
+            return HeteroPairLoader(self.graph, types, indices, sampler, **options)
+        if not isinstance(sampler, NeighborSampler) or not sampler.runs_in_cpp():
+            raise InputError(
+                f"a {type(sampler).__name__} samples graphs of one type", "Give a NeighborSampler."
+            )
+        return HeteroLoader(self.graph, types, indices, sampler, **self._options_of(sampler))
+
+    def _options_of(self, sampler: NeighborSampler) -> dict[str, Any]:
+        """What loaders take besides."""
+        return {
+            "sampler": "uniform" if sampler.prob is None else "weighted",
+            "replace": sampler.replace,
+            "seed": self._seed,
+            "own_nodes": self._own,
+            "transposes": not self._gives_dgl(),
+            **self._options,
+        }
 
     @property
     def _ranks(self) -> int:
@@ -339,6 +373,8 @@ class DataLoader:
         epoch, self._epoch = self._epoch, self._epoch + 1
         if isinstance(self._loader, PairLoader):
             return self._pairs(self._loader, epoch)
+        if isinstance(self._loader, HeteroPairLoader):
+            return self._pairs_of_types(self._loader, epoch)
         return self._from_cpp(self._loader, epoch) if self._loader is not None else self._from_python(epoch)
 
     def _pairs(self, loader: PairLoader, epoch: int) -> Iterator[Any]:
@@ -346,11 +382,15 @@ class DataLoader:
         loader.set_epoch(epoch)
         for item in loader:
             sample, x = item if edges.feature_name is not None else (item, None)
-            graphs = [
-                graph for graph in pair_graphs(sample, self._ids, 0 if edges.negatives is None else edges.negatives.k) if graph
-            ]
+            graphs = [graph for graph in pair_graphs(sample, self._ids, edges.negatives is not None) if graph]
             batch = self._finish(sample, sample.blocks, x, None)
             yield (batch.input_nodes, *(graph.to_dgl() if self._gives_dgl() else graph for graph in graphs), batch.blocks)
+
+    def _pairs_of_types(self, loader: HeteroPairLoader, epoch: int) -> Iterator[Any]:
+        loader.set_epoch(epoch)
+        for input_nodes, *parts, _ in loader:
+            graphs, blocks = ([one.to_dgl() for one in part] if self._gives_dgl() else part for part in parts)
+            yield (input_nodes, *graphs, blocks)
 
     def _from_cpp(self, loader: NodeLoader, epoch: int) -> Iterator[Any]:
         loader.set_epoch(epoch)
@@ -407,7 +447,7 @@ class DataLoader:
         if blocks and y is not None and self.graph_sampler.label_name is not None:
             blocks[-1].dstdata[self.graph_sampler.label_name] = y
         if self._gives_dgl():
-            blocks = [block.to_dgl() if isinstance(block, Block) else block for block in blocks]
+            blocks = [block.to_dgl() if isinstance(block, (Block, HeteroBlock)) else block for block in blocks]
         made = BlockBatch(batch.input_nodes, batch.output_nodes, blocks)
         made.loss_scale, made.sum_scale, made.input_id = batch.loss_scale, batch.sum_scale, batch.input_id
         return made
@@ -417,29 +457,22 @@ class NodeDataLoader(DataLoader):
     """DataLoader by its name until DGL 0.8: NodeDataLoader(g, nids, block_sampler, device, use_ddp, ddp_seed, batch_size=...)."""
 
 
-def _one_name(option: str, names: Any) -> str | None:
-    if not names:
-        return None
+def _names(option: str, names: Any) -> tuple[str | None, Any]:
+    """The one name, or names by type."""
+    if not names or isinstance(names, Mapping):
+        return None, names or None
     names = [names] if isinstance(names, str) else list(names)
     if len(names) > 1:
-        raise InputError(f"{option} has {len(names)} names", "A graph of Strata has one array of features and one of labels.")
-    return str(names[0])
+        raise InputError(f"{option} has {len(names)} names", "A graph of one type has one array of features and one of labels.")
+    return str(names[0]), None
 
 
 def _ids(graph: Graph, indices: Any) -> Tensor:
     if isinstance(indices, dict):
-        raise InputError("indices per type of nodes are not possible", "Graphs of Strata have one type of nodes: give ids.")
+        raise InputError("indices name types of nodes", "This graph has one type of nodes: give ids.")
     if isinstance(indices, str):
         return graph.nodes(indices)
     return torch.as_tensor(ids_of(graph, indices))
-
-
-def _say_what_has_no_effect(others: dict[str, Any]) -> None:
-    for name, value in others.items():
-        if name not in _WITHOUT_EFFECT:
-            raise TypeError(f"DataLoader() got an unexpected keyword argument {name!r}")
-        if value not in _WITHOUT_EFFECT[name]:
-            warnings.warn(f"{name} has no effect: batches are made by threads of C++, on the device", stacklevel=3)
 
 
 if not TYPE_CHECKING:

@@ -141,10 +141,10 @@ class DGLGraph:
             )
 
 
-def graph_of(graph: Any) -> Graph:
+def graph_of(graph: Any, several_types: bool = False) -> Graph:
     """The graph of Strata that a DGLGraph stands for, or that it is; TypeError for anything else."""
     found = graph.graph if isinstance(graph, DGLGraph) else graph
-    require_graph(found)
+    require_graph(found, several_types)
     return found
 
 

@@ -12,7 +12,7 @@ They take blocks and graphs of strata.dgl, and DGL's own. Parameters of SAGEConv
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Optional
 
 import torch
@@ -25,7 +25,7 @@ from strata.nn import EdgeLists, ops
 from strata.nn._inputs import Features, check_channels, inputs_of, needs_grad, refuse
 from strata.nn._linear import reset_glorot
 
-__all__ = ["GATConv", "GINConv", "GraphConv", "SAGEConv"]
+__all__ = ["GATConv", "GINConv", "GraphConv", "HeteroGraphConv", "SAGEConv"]
 
 Activation = Optional[Callable[[Tensor], Tensor]]
 
@@ -97,7 +97,9 @@ class SAGEConv(nn.SAGEConv):
         activation: Activation = None,
     ) -> None:
         if aggregator_type != "mean":
-            raise refuse("SAGEConv", "aggregator_type", aggregator_type, 'Choose "mean", or take strata.nn.SAGEConv(aggr="max").')
+            raise refuse(
+                "SAGEConv", "aggregator_type", aggregator_type, 'Choose "mean", or take strata.nn.SAGEConv(aggr="max").'
+            )
         super().__init__(in_feats, out_feats, bias=bias)
         self.around = _Around(feat_drop, norm, activation)
 
@@ -245,3 +247,62 @@ class GraphConv(torch.nn.Module):
         if self.norm in ("both", "left"):
             col = torch.bincount(lists.indices, minlength=lists.num_src).float().clamp(min=1) ** -power
         return row, col
+
+
+class HeteroGraphConv(torch.nn.Module):
+    """dgl.nn.HeteroGraphConv: a layer for each name of relations, whose results for a type of nodes are joined.
+
+        layer = HeteroGraphConv({"writes": SAGEConv(64, 64), "cites": SAGEConv(64, 64)}, aggregate="sum")
+        x = layer(block, x)                     # {type: rows of the sources} to {type: rows of the destinations}
+
+    Layers are called one after the other. strata.nn.HeteroConv, on the same blocks, computes all relations at once.
+
+    Args:
+        mods: a layer for each name, or triple, of relations; those without one are left out.
+        aggregate: "sum", "mean", "max", "min" or "stack"; or a function of the list of results and the type.
+    """
+
+    def __init__(self, mods: Mapping[Any, torch.nn.Module], aggregate: Any = "sum") -> None:
+        super().__init__()
+        if not callable(aggregate) and aggregate not in _JOINED:
+            raise refuse("HeteroGraphConv", "aggregate", aggregate, f"Choose one of {', '.join(_JOINED)}, or give a function.")
+        self.mods = torch.nn.ModuleDict({_name_of_relation(key): layer for key, layer in mods.items()})
+        self.aggregate = aggregate
+
+    def forward(self, graph: Any, inputs: Any, mod_args: Any = None, mod_kwargs: Any = None) -> dict[str, Tensor]:
+        """Rows of the types that a relation with a layer goes to. `inputs` are {type: rows}, or a pair of them."""
+        if not hasattr(graph, "canonical_etypes"):
+            raise InputError(
+                "HeteroGraphConv: the block has one type of nodes", "Call a layer of one relation: SAGEConv(...)(block, x)."
+            )
+        src, dst = inputs if isinstance(inputs, tuple) else (inputs, None)
+        found: dict[str, list[Tensor]] = {}
+        for kind in graph.canonical_etypes:
+            key = _name_of_relation(kind) if _name_of_relation(kind) in self.mods else kind[1]
+            ends = dst if dst is not None else src
+            if key not in self.mods or kind[0] not in src or kind[2] not in ends:
+                continue
+            of_dst = ends[kind[2]] if dst is not None else ends[kind[2]][: graph.num_dst_nodes(kind[2])]
+            options = (mod_args or {}).get(kind[1], ()), (mod_kwargs or {}).get(kind[1], {})
+            out = self.mods[key](graph[kind], (src[kind[0]], of_dst), *options[0], **options[1])
+            found.setdefault(kind[2], []).append(out)
+        if callable(self.aggregate):
+            return {kind: self.aggregate(rows, kind) for kind, rows in found.items()}
+        return {
+            kind: _JOINED[self.aggregate](torch.stack(rows, dim=1 if self.aggregate == "stack" else 0))
+            for kind, rows in found.items()
+        }
+
+
+_JOINED: dict[str, Callable[[Tensor], Tensor]] = {
+    "sum": lambda rows: rows.sum(0),
+    "mean": lambda rows: rows.mean(0),
+    "max": lambda rows: rows.max(0).values,
+    "min": lambda rows: rows.min(0).values,
+    "stack": lambda rows: rows,
+}
+
+
+def _name_of_relation(key: Any) -> str:
+    """As a name of modules may be."""
+    return key if isinstance(key, str) else "__".join(key)

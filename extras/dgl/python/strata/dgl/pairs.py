@@ -17,27 +17,37 @@ from strata.errors import InputError
 if TYPE_CHECKING:
     from strata.batches import BlockBatch
     from strata.dgl.dataloading import NeighborSampler
-    from strata.dgl.negative_sampler import PerSourceUniform
+    from strata.dgl.negative_sampler import GlobalUniform, PerSourceUniform
 
 
 class EdgePredictionSampler:
     """What as_edge_prediction_sampler() returns."""
 
     def __init__(
-        self, sampler: NeighborSampler, exclude: str | None, reverse_eids: Any, negatives: PerSourceUniform | None
+        self,
+        sampler: NeighborSampler,
+        exclude: str | None,
+        reverse_eids: Any,
+        reverse_etypes: Any,
+        negatives: PerSourceUniform | GlobalUniform | None,
     ) -> None:
-        if exclude not in (None, "self", "reverse_id"):
-            raise InputError(f"exclude={exclude!r} is not possible", 'Choose None, "self" or "reverse_id", with reverse_eids.')
-        if (exclude == "reverse_id") != (reverse_eids is not None):
-            raise InputError('exclude="reverse_id" and reverse_eids belong together', "Give both, or neither.")
+        if exclude not in (None, "self", "reverse_id", "reverse_types"):
+            raise InputError(
+                f"exclude={exclude!r} is not possible",
+                'Choose None, "self", "reverse_id", with reverse_eids, or "reverse_types", with reverse_etypes.',
+            )
+        for word, given in (("reverse_id", reverse_eids), ("reverse_types", reverse_etypes)):
+            if (exclude == word) != (given is not None):
+                name = "reverse_eids" if word == "reverse_id" else "reverse_etypes"
+                raise InputError(f'exclude="{word}" and {name} belong together', "Give both, or neither.")
         if negatives is not None and not hasattr(negatives, "to_strata"):
             raise InputError(
                 f"negative_sampler is a {type(negatives).__name__}",
-                "Give strata.dgl.negative_sampler.Uniform(k), or take strata.LinkLoader.",
+                "Give strata.dgl.negative_sampler.Uniform(k) or GlobalUniform(k), or take strata.LinkLoader.",
             )
         self.sampler = sampler
         self.exclude = exclude
-        self.reverse_eids = reverse_eids
+        self.reverse_eids, self.reverse_etypes = reverse_eids, reverse_etypes
         self.negatives = negatives
         self.feature_name, self.label_name = sampler.feature_name, None
 
@@ -87,13 +97,14 @@ class PairLoader(links.LinkLoader):
     _block_class = Block
 
 
-def pair_graphs(sample: BlockBatch, eids: Tensor, negatives: int) -> tuple[PairGraph, PairGraph | None]:
+def pair_graphs(sample: BlockBatch, eids: Tensor, has_negatives: bool) -> tuple[PairGraph, PairGraph | None]:
     """The graphs of a batch's edges and of its negatives, over the same nodes."""
     fields, nodes = vars(sample), sample.output_nodes
     of_batch = eids.to(sample.input_id.device)[sample.input_id]
-    if negatives == 0:
-        src, dst = fields["edge_label_index"]
-        return PairGraph(src, dst, nodes, of_batch), None
+    if "edge_label_index" in fields:
+        (src, dst), (other_src, other_dst) = fields["edge_label_index"].tensor_split([len(of_batch)], dim=1)
+        graph = PairGraph(src, dst, nodes, of_batch)
+        return graph, PairGraph(other_src, other_dst, nodes, None) if has_negatives else None
     src, drawn = fields["src_index"], fields["dst_neg_index"]
     pairs = PairGraph(src, fields["dst_pos_index"], nodes, of_batch)
-    return pairs, PairGraph(src.repeat_interleave(negatives), drawn.reshape(-1), nodes, None)
+    return pairs, PairGraph(src.repeat_interleave(drawn[:1].numel()), drawn.reshape(-1), nodes, None)

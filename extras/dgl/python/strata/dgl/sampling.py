@@ -206,5 +206,7 @@ def check_fanout(fanout: Any) -> int:
     if fanout is None:
         return -1  # as DGL had it until 0.6
     if isinstance(fanout, dict):
-        raise InputError("a fanout per type of edges is not possible", "Graphs of Strata have one type of edges: give a number.")
+        raise InputError(
+            "a fanout per type of edges is not possible here", "Give a number; NeighborSampler takes fanouts by type."
+        )
     return _arguments.fanouts([fanout], "fanouts")[0]

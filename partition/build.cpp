@@ -67,6 +67,7 @@ std::uint64_t hash_graph(const CompactGraph& structure, const graph::Graph& grap
   const Count rest[] = {graph.features.cols, static_cast<Count>(options.feature_dtype), graph.num_classes,
                         graph.multi_label, graph.undirected};
   hasher.update(rest, sizeof rest);
+  if (graph.target_cols > 0) hasher.update(&graph.target_cols, sizeof graph.target_cols);
   if (graph.types.typed()) {
     const std::string types = graph::format_types(graph.types);
     hasher.update(types.data(), types.size());
@@ -128,7 +129,7 @@ void check_graph(const graph::Graph& graph) {
 /// Refuses too many classes: a label that is an id, a time or damaged would make a class of every number
 /// below it.
 void check_classes(const graph::Graph& graph, Count most) {
-  if (graph.labels.empty() || graph.num_classes <= most) return;
+  if (graph.labels.empty() || graph.target_cols > 0 || graph.num_classes <= most) return;
   const std::string remedy =
       fmt::format("Correct it; if there are that many classes, give --max-classes {}.", graph.num_classes);
   const auto largest = std::ranges::max_element(graph.labels);
@@ -169,6 +170,7 @@ graph::Manifest make_manifest(const graph::Graph& graph, const CompactGraph& str
           .num_classes = graph.num_classes,
           .has_labels = !graph.labels.empty(),
           .multi_label = graph.multi_label,
+          .targets = target_scales(graph),
           .num_train = static_cast<Count>(graph.splits.train.size()),
           .num_valid = static_cast<Count>(graph.splits.valid.size()),
           .num_test = static_cast<Count>(graph.splits.test.size()),

@@ -106,18 +106,33 @@ void InputOptions::add_to(OptionTable& table, Naming naming) {
       "scale per row), vq (one byte per 4 columns, by trained codebooks); or the file to take features from (.npy, "
       ".csv). Give the option twice for both");
   table.add("labels", files.labels, "Take labels from this file (.npy, .csv)").like("FILE");
+  table
+      .add(
+          "targets", targets,
+          "Take targets of regression from this file (.npy, .csv): a column or more of numbers, nan where one "
+          "is missing")
+      .like("FILE");
   table.add_as<SplitFile>(
       "split", files,
       "Take a split from a file (.npy, .csv) of node ids or a mask: train=FILE, valid=FILE or test=FILE. May "
       "be given once per split");
 }
 
+void InputOptions::take_targets() {
+  if (targets.empty()) return;
+  if (!files.labels.empty())
+    throw InputError("--targets contradicts --labels", "Nodes have classes or targets: give one of them.");
+  files.labels = targets;
+  files.label_kind = graph::LabelKind::targets;
+}
+
 void InputOptions::finish(const options::GivenOptions& options, int num_threads) {
   read.num_threads = num_threads;
   source = graph::Source(spec);
+  take_targets();
   if (given) {
     for (const char* const name : {"direction", "duplicates", "self-loops", "allow-outside-paths",
-                                   "normalize-features", "labels", "split", "memory", "scratch"})
+                                   "normalize-features", "labels", "targets", "split", "memory", "scratch"})
       if (options.has(name))
         throw InputError(fmt::format("--{} has no effect on a graph of several types in memory", name),
                          "Leave it out.");

@@ -17,7 +17,8 @@ struct InputOptions {
   graph::Source source;                                ///< once finish() was called
   graph::ReadOptions read;
   graph::NodeFiles files;
-  std::string feature_type;  ///< as it was given; empty: none was
+  std::filesystem::path targets;  ///< --targets, which becomes one of `files`
+  std::string feature_type;       ///< as it was given; empty: none was
   DType feature_dtype = DType::f32;
   RowCode::Kind feature_code = RowCode::Kind::none;
 
@@ -26,6 +27,9 @@ struct InputOptions {
   void add_to(options::OptionTable& table, Naming naming);
   /// Throws InputError, also if an option was given that has no effect on parts.
   void finish(const options::GivenOptions& options, int num_threads);
+
+ private:
+  void take_targets();
 };
 
 }  // namespace strata::partition

@@ -145,7 +145,7 @@ CommandResult run_info(Arguments& args, const options::GivenOptions& given, Stop
     check_feature_type(args.input, "info stores nothing");
     return run_summary(args, stop);
   }
-  for (const char* const name : {"features", "labels", "split", "normalize-features"})
+  for (const char* const name : {"features", "labels", "targets", "split", "normalize-features"})
     if (given.has(name))
       throw InputError(fmt::format("--{} has no effect on {}, which has parts", name, args.input.spec),
                        "Leave it out.");

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
+#include <cmath>
 #include <numeric>
 
 #include "inspect/describe_types.hpp"
@@ -168,6 +170,27 @@ GraphSummary::Labels labels_of(const graph::Graph& graph, const graph::ListsView
   return facts;
 }
 
+std::vector<GraphSummary::Target> targets_of(const graph::Graph& graph) {
+  const auto cols = static_cast<std::size_t>(graph.target_cols);
+  std::vector<GraphSummary::Target> facts(cols);
+  const auto for_known = [&](const auto& visit) {
+    for (std::size_t i = 0; i < graph.labels.size(); ++i)
+      if (graph.labels[i] != kMissingTarget)
+        visit(facts[i % cols], static_cast<double>(std::bit_cast<float>(graph.labels[i])));
+  };
+  for_known([](GraphSummary::Target& column, double value) {
+    column.smallest = column.nodes == 0 ? value : std::min(column.smallest, value);
+    column.largest = column.nodes == 0 ? value : std::max(column.largest, value);
+    ++column.nodes;
+    column.mean += (value - column.mean) / static_cast<double>(column.nodes);
+  });
+  for_known([](GraphSummary::Target& column, double value) {
+    column.deviation += (value - column.mean) * (value - column.mean) / static_cast<double>(column.nodes);
+  });
+  for (GraphSummary::Target& column : facts) column.deviation = std::sqrt(column.deviation);
+  return facts;
+}
+
 std::vector<GraphSummary::NodeWeight> node_weights_of(const graph::NodeWeights& weights) {
   std::vector<GraphSummary::NodeWeight> facts(static_cast<std::size_t>(weights.kinds));
   for (std::size_t i = 0; i < weights.values.size(); ++i) {
@@ -187,7 +210,8 @@ Count default_model_bytes(const graph::Graph& graph) {
   Count parameters = 0;
   Count inputs = graph.features.cols;
   for (std::size_t layer = 0; layer < kFanouts.size(); ++layer) {
-    const Count outputs = layer + 1 < kFanouts.size() ? kHidden : graph.num_classes;
+    const Count outputs =
+        layer + 1 < kFanouts.size() ? kHidden : std::max(graph.num_classes, graph.target_cols);
     parameters += (2 * inputs + 1) * outputs;  // for the neighbors, for the node itself, and the bias
     inputs = outputs;
   }
@@ -244,7 +268,10 @@ GraphSummary summarize(const graph::Graph& graph, const graph::ListsView& lists,
                        .memory = memory_of(graph, lists)};
   describe_types(graph, lists, summary);
   find_components(lists, summary);
-  if (!graph.labels.empty()) summary.labels = labels_of(graph, lists, pool);
+  if (graph.target_cols > 0)
+    summary.targets = targets_of(graph);
+  else if (!graph.labels.empty())
+    summary.labels = labels_of(graph, lists, pool);
   return summary;
 }
 

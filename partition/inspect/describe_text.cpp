@@ -64,7 +64,19 @@ std::string degree_tables(const GraphSummary& s) {
          fmt::format("{} nodes have no in-neighbors\n\n", format_count(d.without_neighbors)) + largest.str();
 }
 
+std::string target_table(const GraphSummary& s) {
+  Table table({"target", "nodes", "mean", "deviation", "smallest", "largest"});
+  for (std::size_t i = 0; i < s.targets.size(); ++i) {
+    const GraphSummary::Target& t = s.targets[i];
+    table.row({std::to_string(i), format_count(t.nodes), fmt::format("{:.6g}", t.mean),
+               fmt::format("{:.6g}", t.deviation), fmt::format("{:.6g}", t.smallest),
+               fmt::format("{:.6g}", t.largest)});
+  }
+  return table.str();
+}
+
 std::string label_tables(const GraphSummary& s) {
+  if (!s.targets.empty()) return target_table(s);
   if (!s.labels) return "no labels\n";
   const GraphSummary::Labels& labels = *s.labels;
   std::vector<std::size_t> classes(labels.nodes_of_class.size());
@@ -101,6 +113,17 @@ std::string memory_table(const GraphSummary& s) {
   return table.str() +
          "The last three are for strata-train's defaults in f32: SAGE, hidden 256, fanouts 15,10,5, 1024 "
          "seeds. Activations include gradients and workspaces; libraries take 1 to 2 GiB of a GPU more.\n";
+}
+
+Json targets_json(const GraphSummary& s) {
+  Json targets = Json::array();
+  for (const GraphSummary::Target& t : s.targets)
+    targets.push_back({{"nodes", t.nodes},
+                       {"mean", t.mean},
+                       {"deviation", t.deviation},
+                       {"smallest", t.smallest},
+                       {"largest", t.largest}});
+  return targets;
 }
 
 }  // namespace
@@ -148,6 +171,7 @@ std::string summary_json(const GraphSummary& s) {
             {"components", {{"count", s.components}, {"largest", s.largest_component}}},
             {"features", {{"cols", s.feature_cols}, {"dtype", strata::name_of(s.feature_dtype)}}},
             {"labels", labels},
+            {"targets", targets_json(s)},
             {"multi_label", s.multi_label},
             {"splits", {{"train", s.train}, {"valid", s.valid}, {"test", s.test}}},
             {"memory_bytes",

@@ -28,11 +28,10 @@ Count nodes_between(const std::vector<NodeId>& split, NodeId first, NodeId last)
 
 Count labelled_between(const graph::Graph& graph, NodeId first, NodeId last) {
   if (graph.labels.empty()) return 0;
+  const LabelShape shape = graph.label_shape();
   Count labelled = 0;
-  for (NodeId v = first; v < last; ++v) {
-    const std::int32_t* const words = graph.labels.data() + v * graph.label_words();
-    labelled += graph.multi_label ? !is_unlabelled(words, graph.num_classes) : *words >= 0;
-  }
+  for (NodeId v = first; v < last; ++v)
+    labelled += !shape.is_missing(graph.labels.data() + v * shape.words());
   return labelled;
 }
 

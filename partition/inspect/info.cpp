@@ -24,6 +24,7 @@ Count largest(const std::vector<Count>& weights) {
 
 std::string label_text(const graph::Manifest& m) {
   if (!m.has_labels) return "none";
+  if (!m.targets.empty()) return fmt::format("{} of regression", counted(std::ssize(m.targets), "target"));
   return fmt::format("{} classes{}", m.num_classes, m.multi_label ? ", several a node" : "");
 }
 
@@ -152,6 +153,7 @@ std::string info_json(const graph::PartitionRecord& record) {
       {"features", {{"cols", m.feature_cols}, {"dtype", m.feature_type()}}},
       {"classes", m.has_labels ? Json(m.num_classes) : Json()},
       {"multi_label", m.multi_label},
+      {"targets", m.targets.size()},
       {"splits", {{"train", m.num_train}, {"valid", m.num_valid}, {"test", m.num_test}}},
       {"bytes", {{"total", sum.bytes}, {"features", sum.feature_bytes}, {"structure", sum.structure_bytes}}},
       {"constraints", constraints},

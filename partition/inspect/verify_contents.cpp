@@ -247,17 +247,16 @@ class ContentsCheck {
   }
 
   bool check_label(int part, Count row, const std::int32_t* label) {
-    const Count classes = manifest_.num_classes;
-    if (manifest_.multi_label && !is_label_set(label, classes)) {
-      report(part, nodes_ + "label", fmt::format("row {} is no set of {} classes", row, classes));
-      return false;
-    }
-    if (!manifest_.multi_label && (*label < -1 || *label >= classes)) {
+    const LabelShape shape = manifest_.label_shape();
+    if (shape.allows(label)) return true;
+    if (shape.targets > 0)
+      report(part, nodes_ + "target", fmt::format("row {} has a target that is not finite", row));
+    else if (shape.sets)
+      report(part, nodes_ + "label", fmt::format("row {} is no set of {} classes", row, shape.classes));
+    else
       report(part, nodes_ + "label",
-             fmt::format("{} of row {} is out of range [-1, {})", *label, row, classes));
-      return false;
-    }
-    return true;
+             fmt::format("{} of row {} is out of range [-1, {})", *label, row, shape.classes));
+    return false;
   }
 
   /// Checks clusters by reading them; the reader refuses numbers out of range.

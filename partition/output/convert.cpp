@@ -145,7 +145,20 @@ void write_label_sets(const graph::Graph& graph, const fs::path& path, const Sto
   file.close();
 }
 
+void write_targets(const graph::Graph& graph, const fs::path& path) {
+  std::vector<Count> shape{graph.num_nodes()};
+  if (graph.target_cols > 1) shape.push_back(graph.target_cols);
+  NpyWriter file(path, DType::f32, shape);
+  file.write(graph.labels.data(), graph.labels.size() * sizeof(std::int32_t));
+  file.close();
+}
+
+const char* name_of_labels(const graph::Graph& graph) {
+  return graph.target_cols > 0 ? "targets.npy" : "y.npy";
+}
+
 void write_labels(const graph::Graph& graph, const fs::path& path, const StopFlag& stop) {
+  if (graph.target_cols > 0) return write_targets(graph, path);
   if (graph.multi_label) return write_label_sets(graph, path, stop);
   NpyWriter file(path, DType::i32, {graph.num_nodes()});
   file.write(graph.labels.data(), graph.labels.size() * sizeof(std::int32_t));
@@ -196,7 +209,7 @@ void write_arrays(const graph::Graph& graph, const graph::ListsView& lists, cons
   const Count cols = graph.features.cols;
   if (cols > 0)
     write_features(graph.features, {0, graph.features.rows}, cols, folder / "x.npy", lists.scratch, stop);
-  if (!graph.labels.empty()) write_labels(graph, folder / "y.npy", stop);
+  if (!graph.labels.empty()) write_labels(graph, folder / name_of_labels(graph), stop);
   write_node_weights(graph, folder / "node_weight.npy");
   if (cols == 0 && graph.labels.empty() && graph.node_weights.kinds == 0)
     write_number_of_nodes(graph.num_nodes(), folder);
@@ -204,10 +217,9 @@ void write_arrays(const graph::Graph& graph, const graph::ListsView& lists, cons
 }
 
 bool has_a_label(const graph::Graph& graph) {
-  for (Count v = 0; v < graph.num_nodes() && !graph.labels.empty(); ++v) {
-    const std::int32_t* const label = graph.labels.data() + v * graph.label_words();
-    if (graph.multi_label ? !is_unlabelled(label, graph.num_classes) : *label >= 0) return true;
-  }
+  const LabelShape shape = graph.label_shape();
+  for (Count v = 0; v < graph.num_nodes() && !graph.labels.empty(); ++v)
+    if (!shape.is_missing(graph.labels.data() + v * shape.words())) return true;
   return false;
 }
 
@@ -284,7 +296,7 @@ void write_types(const graph::Graph& graph, const graph::ListsView& lists, const
     const Count cols = types.feature_cols.empty() ? graph.features.cols : types.feature_cols[t];
     if (cols > 0) write_features(graph.features, ids_of(t), cols, place / "x.npy", lists.scratch, stop);
     const graph::Graph type = graph::nodes_of(graph, t);
-    if (has_a_label(type)) write_labels(type, place / "y.npy", stop);
+    if (has_a_label(type)) write_labels(type, place / name_of_labels(graph), stop);
     write_number_of_nodes(type.num_nodes(), place);
     write_splits(type.splits, place);
   }

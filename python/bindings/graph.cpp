@@ -105,12 +105,14 @@ nb::object translated(const HostIdArray& ids, Translate translate) {
 
 nb::object labels_of(const Graph& graph, const HostIdArray& ids) {
   const std::span nodes(ids.data(), ids.size());
-  if (!graph.manifest().multi_label) {
+  const graph::Manifest& facts = graph.manifest();
+  if (!facts.multi_label && facts.targets.empty()) {
     return array_with(
         filled<std::int64_t>(nodes.size(), [&](std::int64_t* out) { graph.labels(nodes, out); }));
   }
-  const Count classes = graph.manifest().num_classes;
+  const Count classes = facts.outputs();
   auto sets = filled<float>(nodes.size() * at(classes), [&](float* out) { graph.label_sets(nodes, out); });
+  if (facts.targets.size() == 1) return array_with(std::move(sets));
   return array_with(std::move(sets), {std::ssize(nodes), classes});
 }
 
@@ -236,6 +238,7 @@ void bind_graph(nb::module_& module) {
       .def_prop_ro("num_classes", field(&graph::Manifest::num_classes))
       .def_prop_ro("has_labels", field(&graph::Manifest::has_labels))
       .def_prop_ro("multi_label", field(&graph::Manifest::multi_label))
+      .def_prop_ro("num_targets", [](const Graph& graph) { return graph.manifest().targets.size(); })
       .def_prop_ro("is_open", &Graph::is_open)
       .def_prop_ro("is_renumbered", &Graph::is_renumbered)
       .def(
@@ -258,7 +261,8 @@ void bind_graph(nb::module_& module) {
             return translated(ids, [&](auto from, NodeId* to) { g.global_ids(from, to); });
           },
           "original_ids"_a)
-      .def("labels", &labels_of, "ids"_a, "int64 [n], or float32 [n, classes] of sets of classes.")
+      .def("labels", &labels_of, "ids"_a,
+           "int64 [n], or float32 [n, classes] of sets of classes, [n] or [n, num_targets] of targets.")
       .def("in_edges", &in_edges_of, "nodes"_a, "Counts, sources, edge ids, weights; on any thread.")
       .def("keyed_numbers", &keyed_numbers_of, "nodes"_a, "counts"_a, nb::kw_only(), "seed"_a, "epoch"_a,
            "step"_a, "hop"_a, "float64 [sum of counts] in [0, 1); on any thread.")

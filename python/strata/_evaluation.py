@@ -51,7 +51,7 @@ class Evaluator:
             logits = self._logits()
             (valid, _), (test, confusion) = (self._scored(split, logits) for split in ("valid", "test"))
         is_table = confusion is not None and self.labels.kind == "classes"
-        return {"valid": dataclasses.asdict(valid), "test": dataclasses.asdict(test)}, _fields_of(confusion) if is_table else None
+        return {"valid": _record_of(valid), "test": _record_of(test)}, _fields_of(confusion) if is_table else None
 
     def _logits(self) -> Tensor | None:
         """What the model gives for all nodes; None if they are to be sampled."""
@@ -90,6 +90,11 @@ class Evaluator:
     def _seeds_of(self, split: str) -> NodeLoader:
         """Batches of the split's nodes with their labels, whose features nobody reads."""
         return NodeLoader(self.graph, split, fanouts=[1], batch_size=8 * self.batch_size, features=True, transposes=False)
+
+
+def _record_of(scores: Scores) -> dict[str, Any]:
+    """Without those of regression, which strata-train has."""
+    return {name: value for name, value in dataclasses.asdict(scores).items() if name not in ("rmse", "mae", "r2")}
 
 
 def _fields_of(confusion: Tensor | None) -> dict[str, Any]:

@@ -24,7 +24,7 @@ class Labels:
     """The kind of a graph's labels: classes, sets of classes, or targets."""
 
     def __init__(self, graph: Graph) -> None:
-        has_targets = graph._attributes.targets is not None
+        has_targets = graph._attributes.targets is not None or graph._core.num_targets > 0
         if not has_targets and not graph._core.has_labels:
             raise InputError("the graph has no labels", "Give it some: y in the data, or from_tensors(edge_index, x, y).")
         self.kind = "targets" if has_targets else "sets" if graph._core.multi_label else "classes"
@@ -47,7 +47,7 @@ class Labels:
         """bool [n]: the seeds that have a label."""
         if self.kind == "classes":
             return y >= 0
-        return torch.ones(len(y), dtype=torch.bool, device=y.device) if y.dim() == 1 else ~y.flatten(1).isnan().any(1)
+        return ~y.isnan() if y.dim() == 1 else ~y.flatten(1).isnan().any(1)
 
     def num_correct(self, out: Tensor, y: Tensor, counted: Tensor) -> Tensor:
         """The number of counted seeds that are predicted correctly; of sets, the sum of their shares of correct classes."""

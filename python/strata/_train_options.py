@@ -37,7 +37,8 @@ class TrainOptions(TypedDict, total=False):
     lr_schedule: str | None
     warmup_steps: int | None
     clip_grad: float | None
-    loss: Literal["cross-entropy", "bce"] | None
+    loss: Literal["cross-entropy", "bce", "mse", "mae", "huber"] | None
+    scale_targets: bool | None
     label_smoothing: float | None
     class_weights: str | None
     accumulate: int | None
@@ -48,7 +49,7 @@ class TrainOptions(TypedDict, total=False):
     precision: Literal["f32", "tf32", "bf16"] | None
     eval_every: int | None
     eval_fanouts: Sequence[int] | None
-    metric: Literal["accuracy", "macro_f1", "roc_auc"] | None
+    metric: Literal["auto", "accuracy", "macro_f1", "roc_auc", "rmse", "mae", "r2"] | None
     patience: int | None
     device: Literal["auto", "cpu", "cuda"] | None
     ranks_per_machine: int | None
@@ -102,7 +103,8 @@ OPTIONS: dict[str, tuple[Any, str]] = {
     "lr_schedule": ('constant', "Learning rate after the warm-up: constant; cosine (falls to 0 at the end of the run); step, which multiplies it by FACTOR (0.1) every UPDATES (1000) updates, such as step:500:0.3"),
     "warmup_steps": (0, "Updates during which the learning rate rises linearly to lr"),
     "clip_grad": (0, "Largest Euclidean norm of the gradient: a larger one is scaled down to it; 0: no limit"),
-    "loss": ('cross-entropy', "Loss function: cross-entropy, or bce (binary cross-entropy of each class against all others)"),
+    "loss": ('cross-entropy', "Loss function of classes: cross-entropy, or bce (binary cross-entropy of each class against all others); of regression, for graphs with targets: mse (squared error), mae (magnitude of the error) or huber (squared up to one standard deviation, then its magnitude)"),
+    "scale_targets": (True, "Learn targets of regression scaled to mean 0 and standard deviation 1 of the training nodes (on), or as they are (off). Scores and predictions have their own units in both"),
     "label_smoothing": (0, "Share of each target that is spread evenly over all classes"),
     "class_weights": (None, "Weights of the classes in the loss: one number per class (w0,w1,...), or balanced (the same total weight for every class); default: 1 for every class"),
     "accumulate": (1, "Batches per update: the gradient is the mean over the seeds of all of them"),
@@ -113,7 +115,7 @@ OPTIONS: dict[str, tuple[Any, str]] = {
     "precision": ('f32', "Precision of training: f32, tf32 (for matrix products on GPUs), or bf16 (for activations and matrix products; weights, sums and evaluation stay f32)"),
     "eval_every": (1, "Epochs between evaluations; 0: evaluate only at the end"),
     "eval_fanouts": (None, "Evaluate on sampled neighbors with these fanouts (default: exactly, on all neighbors)"),
-    "metric": ('accuracy', "Validation score that decides which model is best"),
+    "metric": ('auto', "Validation score that decides which model is best; auto: accuracy, or rmse of regression"),
     "patience": (0, "Evaluations without improvement before the run ends; 0: never end early"),
     "device": ('auto', "Device that ranks compute on; auto: a GPU where there is one, else the CPU"),
     "ranks_per_machine": (0, "Ranks per virtual machine; virtual machines share no memory. 0: each host is one machine"),

@@ -65,7 +65,7 @@ def _add_labels(rows: dict[str, Any], core: _core.Graph, first: int, end: int) -
     import torch
 
     labels = to_torch(core.labels(cast(Any, to_torch(core.global_ids(cast(Any, torch.arange(first, end)))))))
-    if bool((labels >= 0).any()):
+    if bool((~labels.isnan() if labels.is_floating_point() else labels >= 0).any()):
         rows["y"] = labels
 
 

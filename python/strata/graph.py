@@ -252,6 +252,8 @@ class Graph:
     def labels(self) -> Labels:
         """int64 [num_nodes], or of sets of classes float32 [num_nodes, num_classes]: labels[ids] lie on this process's device.
 
+        Of parts with targets float32 [num_nodes] or [num_nodes, columns], nan where one is missing.
+
         Reading them is not collective, and possible on one machine only.
         """
         return Labels(self)

@@ -189,9 +189,11 @@ class _Loader:
 
     def _labels_of(self, batch: _core.NodeBatch) -> torch.Tensor | None:
         """Labels of the seeds: classes, sets of classes, or targets."""
-        labels = batch.labels if batch.label_sets is None else batch.label_sets
-        if labels is not None:
-            return to_torch(labels)
+        if batch.label_sets is not None:
+            rows = to_torch(batch.label_sets)
+            return rows[:, 0] if self._graph._core.num_targets == 1 else rows
+        if batch.labels is not None:
+            return to_torch(batch.labels)
         seeds = to_torch(batch.nodes)[: batch.num_seeds]
         if self._graph._types is not None:
             return self._graph._types.labels(seeds, self._seeds)

@@ -472,8 +472,7 @@ def _only_what_npy_holds(made: Described) -> None:
     others = [*(name for name in made.nodes if name not in splits), *made.edges, *made.whole]
     made.left_out = [sentence for sentence in made.left_out if "only batches of NeighborLoader" not in sentence]
     if "y" in made.arrays and are_targets(host_array(made.arrays["y"], "y")):
-        del made.arrays["y"]
-        made.left_out.append("y is left out: it holds numbers that are no classes, and strata-train trains on classes only")
+        made.arrays["targets"] = made.arrays.pop("y")
     if others:
         made.left_out.append(f"{', '.join(others)} {'is' if len(others) == 1 else 'are'} left out, which strata-partition does not read")
 

@@ -58,7 +58,7 @@ class FeatureStore(pyg_data.FeatureStore):  # type: ignore[misc]  # PyG has no t
             if core.num_features > 0:
                 sizes[None, "x"] = core.num_nodes, core.num_features
             if core.has_labels and process().num_machines == 1:
-                sizes[None, "y"] = core.num_nodes, *((core.num_classes,) if core.multi_label else ())
+                sizes[None, "y"] = core.num_nodes, *((core.num_classes,) if core.multi_label else (core.num_targets,) if core.num_targets > 1 else ())
             return sizes
         for group, one in [*types.nodes.items(), *types.edges.items()]:
             if isinstance(group, str) and types.x is not None:

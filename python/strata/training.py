@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import inspect
 import json
+import math
 import os
 import pathlib
 import textwrap
@@ -37,9 +38,12 @@ class Scores:
 
     nodes: int
     loss: float
-    accuracy: float
-    macro_f1: float
-    roc_auc: float
+    accuracy: float = math.nan
+    macro_f1: float = math.nan
+    roc_auc: float = math.nan
+    rmse: float = math.nan  # of regression, as the next two
+    mae: float = math.nan
+    r2: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -72,8 +76,12 @@ class TrainResult:
         return [record for record in self.records if record["type"] == kind]
 
     def __repr__(self) -> str:
+        def score(split: str) -> str:
+            scores = getattr(self, split)
+            return f"{split}={scores.accuracy if math.isnan(scores.rmse) else scores.rmse:.4f}"
+
         return (
-            f"strata.TrainResult(valid={self.valid.accuracy:.4f}, test={self.test.accuracy:.4f}, best_epoch={self.best_epoch}, "
+            f"strata.TrainResult({score('valid')}, {score('test')}, best_epoch={self.best_epoch}, "
             f"epochs={self.epochs}, folder={str(self.folder)!r})"
         )
 

@@ -83,9 +83,7 @@ struct Lane {
 SeedTargets labels_of(const store::MachineGraph& graph) {
   const graph::Manifest& manifest = graph.manifest();
   if (!manifest.has_labels) return {};
-  return {
-      .words = graph.labels(),
-      .missing = manifest.multi_label ? unlabelled_set(manifest.num_classes) : std::vector<std::int32_t>{-1}};
+  return {.words = graph.labels(), .missing = manifest.label_shape().missing()};
 }
 
 struct Pipeline::State {

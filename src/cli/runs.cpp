@@ -51,7 +51,7 @@ int train_seeds(const ParsedOptions& options, const comm::World& world, train::S
     results.push_back(train::train(config, world, stop, make_model));
     if (results.back().stopped) return code_of(true);
   }
-  if (world.rank() == 0) print(table_of(results, options.seeds, enum_name(config.metric)));
+  if (world.rank() == 0) print(table_of(results, options.seeds, enum_name(train::chosen_metric(config))));
   return code_of(false);
 }
 

@@ -20,7 +20,7 @@ std::vector<LayerShape> layers_of(const RunShape& run, const graph::Manifest& ma
   for (std::size_t layer = 0; layer < layers; ++layer) {
     const std::size_t hop = layers - 1 - layer;
     shapes.push_back({.in = static_cast<double>(layer == 0 ? manifest.feature_cols : run.hidden),
-                      .out = static_cast<double>(layer + 1 == layers ? manifest.num_classes : run.hidden),
+                      .out = static_cast<double>(layer + 1 == layers ? manifest.outputs() : run.hidden),
                       .outputs = profile.hops[hop].nodes,
                       .sources = hop + 1 < layers ? profile.hops[hop + 1].nodes : profile.inputs,
                       .sublists = profile.hops[hop].sublists,

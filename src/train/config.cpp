@@ -142,10 +142,23 @@ void check_effects(const TrainConfig& c) {
              "part files: the features of other graphs are made, not read");
   const TrainConfig defaults;
   const bool own = !c.own_model.empty(), gat = own || c.model == nn::ModelKind::gat;
+  const bool classes = !is_regression(c.loss);
+  has_effect(classes, "label-smoothing", c.label_smoothing != 0, "--loss cross-entropy or bce");
+  has_effect(classes, "class-weights", !c.class_weights.empty(), "--loss cross-entropy or bce");
+  has_effect(!classes, "scale-targets", !c.scale_targets, "--loss mse, mae or huber");
   has_effect(own || nn::has_heads(c.model), "heads", c.heads != defaults.heads, "--model gat, rgat or hgt");
   has_effect(own || c.model == nn::ModelKind::rgcn, "bases", c.bases != 0, "--model rgcn");
   has_effect(gat, "residual", c.residual, "--model gat");
   has_effect(gat, "attention-dropout", c.attention_dropout != 0, "--model gat");
+}
+
+void check_metric(const TrainConfig& c) {
+  const bool of_numbers = c.metric >= Metric::rmse;
+  if (c.metric == Metric::automatic || of_numbers == is_regression(c.loss)) return;
+  throw InputError(
+      fmt::format("--metric {} is no score of --loss {}", enum_name(c.metric), enum_name(c.loss)),
+      of_numbers ? "Give --loss mse, mae or huber, or --metric accuracy, macro_f1 or roc_auc."
+                 : "Give --metric rmse, mae or r2.");
 }
 
 }  // namespace
@@ -236,6 +249,7 @@ void validate_plan(const TrainConfig& c) {
           "Give 0 to treat each host as one machine.");
   check_exchange(c);
   check_cuda_graph(c);
+  check_metric(c);
   check_effects(c);
 }
 
@@ -244,6 +258,11 @@ batches::RouteRequest route_request(const TrainConfig& c) {
           .padded = c.own_model.empty(),
           .bounded = c.sampler_device != comm::TopologyOptions::Compute::cpu &&
                      batches::bounds_requests({.fanouts = all_fanouts(c), .method = c.sampling_method()})};
+}
+
+Metric chosen_metric(const TrainConfig& c) {
+  if (c.metric != Metric::automatic) return c.metric;
+  return is_regression(c.loss) ? Metric::rmse : Metric::accuracy;
 }
 
 std::string model_name(const TrainConfig& c) {

@@ -68,9 +68,9 @@ class Inference {
   Inference(const TrainConfig& config, const InferenceRequest& request, const comm::World& world,
             StopListener& stop, const ModelFactory& make)
       : request_(request),
-        task_(make_node_classes(config)),
+        weights_(TrainedWeights::read(request.run, config, world.communicator())),
+        task_(make_task(config, weights_.facts())),
         context_(config, world, stop, *task_),
-        weights_(TrainedWeights::read(request.run, config, context_.communicator())),
         graph_(load_graph(context_, GraphUse::inference, name_of_target())),
         target_(find_target(name_of_target(), graph_)),
         model_(make_model(context_, shape(), make)),
@@ -93,7 +93,9 @@ class Inference {
       const std::string all = path_of_all_logits(request_.logits, selects());
       evaluation = exact.predict(*model_, all);
       context_.communicator().together([&] {
-        if (context_.first_rank() && !evaluation.stopped) finish_logits(all, request_.logits, nodes_);
+        if (context_.first_rank() && !evaluation.stopped)
+          finish_logits(all, request_.logits, nodes_,
+                        is_regression(context_.config.loss) ? "target" : "class");
       });
     }
     context_.alive("closing");
@@ -120,13 +122,17 @@ class Inference {
       throw InputError(fmt::format("the model of {} reads {} feature columns, but {} has {}", request_.run,
                                    trained.in_cols, context_.config.graph.text(), manifest.feature_cols),
                        "Give a graph with the same feature columns as the one it was trained on.");
-    const bool labelled = manifest.num_classes > 0;
-    if (labelled && trained.out_cols > 0 && manifest.num_classes != trained.out_cols)
-      throw InputError(fmt::format("the model of {} distinguishes {} classes, but {} has {}", request_.run,
-                                   trained.out_cols, context_.config.graph.text(), manifest.num_classes),
-                       "Give a graph with the same classes as the one it was trained on.");
+    const Count outputs = task_->output_cols(manifest);  // 0 without labels of the task
+    if (outputs > 0 && trained.out_cols > 0 && outputs != trained.out_cols) {
+      const bool targets = is_regression(context_.config.loss);
+      const char* const what = targets ? "targets" : "classes";
+      throw InputError(fmt::format("the model of {} {} {} {}, but {} has {}", request_.run,
+                                   targets ? "predicts" : "distinguishes", trained.out_cols, what,
+                                   context_.config.graph.text(), outputs),
+                       fmt::format("Give a graph with the same {} as the one it was trained on.", what));
+    }
     return {.in_cols = manifest.feature_cols,
-            .out_cols = labelled ? manifest.num_classes : trained.out_cols,
+            .out_cols = outputs > 0 ? outputs : trained.out_cols,
             .types = manifest.types};
   }
 
@@ -141,9 +147,9 @@ class Inference {
   }
 
   const InferenceRequest& request_;
+  TrainedWeights weights_;
   std::unique_ptr<Task> task_;
   RunContext context_;
-  TrainedWeights weights_;
   store::MachineGraph graph_;
   TargetType target_;
   std::shared_ptr<nn::BlockModel> model_;
@@ -169,6 +175,7 @@ TrainConfig inference_config(const TrainConfig& run) {
   config.replace = run.replace;
   config.feature_format = run.feature_format;
   config.loss = run.loss;
+  config.scale_targets = run.scale_targets;
   config.metric = run.metric;
   config.seed = run.seed;
   config.batch_size = run.batch_size;

@@ -168,7 +168,8 @@ void check_in_memory(const Loading& loading, const graph::Graph& graph) {
                 .num_classes = graph.num_classes,
                 .num_train = std::ssize(graph.splits.train),
                 .num_valid = std::ssize(graph.splits.valid),
-                .multi_label = graph.multi_label},
+                .multi_label = graph.multi_label,
+                .targets = graph.target_cols},
                loading.use);
 }
 
@@ -222,7 +223,8 @@ store::MachineGraph load_any(const Loading& loading) {
                   .num_classes = manifest.num_classes,
                   .num_train = manifest.num_train,
                   .num_valid = manifest.num_valid,
-                  .multi_label = manifest.multi_label},
+                  .multi_label = manifest.multi_label,
+                  .targets = std::ssize(manifest.targets)},
                  loading.use);
   });
   if (context.first_rank() && context.topology.num_machines() > 1)

@@ -196,8 +196,17 @@ void add_training_options(OptionTable& table, TrainConfig& c) {
            "Largest Euclidean norm of the gradient: a larger one is scaled down to it; 0: no limit")
       .fixed();
   table
-      .add("loss", c.loss,
-           "Loss function: cross-entropy, or bce (binary cross-entropy of each class against all others)")
+      .add(
+          "loss", c.loss,
+          "Loss function of classes: cross-entropy, or bce (binary cross-entropy of each class against all "
+          "others); of regression, for graphs with targets: mse (squared error), mae (magnitude of the error) "
+          "or huber (squared up to one standard deviation, then its magnitude)")
+      .fixed();
+  table
+      .add_as<options::Switch>(
+          "scale-targets", c.scale_targets,
+          "Learn targets of regression scaled to mean 0 and standard deviation 1 of the training nodes (on), or "
+          "as they are (off). Scores and predictions have their own units in both")
       .fixed();
   table
       .add("label-smoothing", c.label_smoothing,
@@ -241,7 +250,11 @@ void add_evaluation_options(OptionTable& table, TrainConfig& c) {
       .add("eval-fanouts", c.eval_fanouts,
            "Evaluate on sampled neighbors with these fanouts (default: exactly, on all neighbors)")
       .fixed();
-  table.add("metric", c.metric, "Validation score that decides which model is best").common().fixed();
+  table
+      .add("metric", c.metric,
+           "Validation score that decides which model is best; auto: accuracy, or rmse of regression")
+      .common()
+      .fixed();
   table.add("patience", c.patience, "Evaluations without improvement before the run ends; 0: never end early")
       .common();
 }

@@ -175,6 +175,11 @@ class Run {
     return goes_on != 0;
   }
 
+  /// NaN for a task that counts no hits.
+  double share_of_hits(double hits, double seeds) const {
+    return context_.task.counts_hits() ? hits / seeds : std::nan("");
+  }
+
   bool out_of_patience() const {
     return config_.patience > 0 && progress_.evaluations_without_gain >= config_.patience;
   }
@@ -271,7 +276,7 @@ class Run {
                        .unpadded_batches = session_.pipeline.take_unpadded(),
                        .input_rows = take_input_rows(),
                        .loss = progress_.loss_sum / progress_.seeds,
-                       .train_accuracy = progress_.hits / progress_.seeds,
+                       .train_accuracy = share_of_hits(progress_.hits, progress_.seeds),
                        .seconds = seconds_since(start),
                        .stages = session_.pipeline.take_times() + std::exchange(first_times_, {}),
                        .sum_seconds = steps_.take_sum_seconds(),
@@ -419,11 +424,13 @@ class Run {
     const Count step = outcome.step_in_epoch + 1;
     if (config_.log_every > 0 && step % config_.log_every == 0) {
       const int epoch = static_cast<int>(progress_.epoch) + 1;
-      const double loss = outcome.loss_sum / outcome.seeds, accuracy = outcome.hits / outcome.seeds;
+      const double loss = outcome.loss_sum / outcome.seeds,
+                   accuracy = share_of_hits(outcome.hits, outcome.seeds);
       metrics_.write(step_record(epoch, step, loss, accuracy));
       if (context_.first_rank()) {
-        spdlog::info("epoch {} step {}/{}  loss {:.4f}  train accuracy {:.4f}", epoch, step,
-                     session_.pipeline.steps_per_epoch(), loss, accuracy);
+        spdlog::info("epoch {} step {}/{}  loss {:.4f}{}", epoch, step, session_.pipeline.steps_per_epoch(),
+                     loss,
+                     context_.task.counts_hits() ? fmt::format("  train accuracy {:.4f}", accuracy) : "");
       }
     }
     return outcome.stop;
@@ -478,6 +485,7 @@ class Run {
     file.metadata = model_facts(
         config_, {.in_cols = manifest.feature_cols, .out_cols = context_.task.output_cols(manifest)},
         manifest.types.nodes.size() > 1 ? session_.target.name : "", progress_.best_epoch);
+    file.metadata.merge(context_.task.facts(manifest));
     context_.watchdog.take_time("writing the model");
     nn::write_tensors(path("model.safetensors"), file);
     context_.alive("after the model");
@@ -604,9 +612,10 @@ TrainResult train(const TrainConfig& config, const comm::World& world, StopListe
   RunFolder folder(config, world.communicator());
   TrainConfig settled = config;
   settled.output = folder.path().string();
+  settled.metric = chosen_metric(config);
   const std::unique_ptr<LogFile> log = open_log(folder, world.communicator());
-  const std::unique_ptr<Task> node_classes = make_node_classes(settled);
-  return run(settled, world, stop, make_model, task != nullptr ? *task : *node_classes, folder, on_epoch);
+  const std::unique_ptr<Task> of_config = make_task(settled);
+  return run(settled, world, stop, make_model, task != nullptr ? *task : *of_config, folder, on_epoch);
 }
 
 }  // namespace strata::train

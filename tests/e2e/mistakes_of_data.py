@@ -113,7 +113,7 @@ TABLE = (
     Mistake(BUILD + 'npy:beyond', ('edge 1 goes from 1 to 6', '[0, 6)')),
     Mistake(BUILD + 'npy:holes', ('x.npy: feature 1 of node 0 is nan',)),
     Mistake(BUILD + 'npy:short', ('x.npy says 6 nodes, y.npy says 3',)),
-    Mistake(BUILD + 'npy:regression', ('label 0.5 in row 0 is not a class', 'Regression is not supported')),
+    Mistake(BUILD + 'npy:regression', ('label 0.5 in row 0 is not a class', 'give them as targets.npy')),
     Mistake('strata-partition info npy:onehot > /dev/null', ('argmax', '--loss bce'), code=0),
     Mistake('strata-partition info npy:unvalidated > /dev/null', ('no validation nodes',), code=0),
     # graphs of several types

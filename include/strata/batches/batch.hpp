@@ -47,12 +47,12 @@ struct NodeBatch : Batch {
   Count feature_cols = 0;
   /// [num_seeds(), or num_links of a loader of links] where each is among a loader's nodes, or links.
   const Count* input_ids = nullptr;
-  /// [num_seeds()] classes, -1 where there is none; null if nodes have sets of classes, or none.
+  /// [num_seeds()] classes, -1 where there is none; null if nodes have sets of classes, targets, or none.
   const std::int64_t* labels = nullptr;
-  /// [num_seeds(), num_classes] 1 where a node has the class, else 0; nan in rows without labels. Null if a
-  /// node has one class.
+  /// [num_seeds(), num_classes] 1 where a node has the class, else 0; nan in rows without labels. Or targets
+  /// of regression, nan where one is missing. Null if a node has one class.
   const float* label_sets = nullptr;
-  Count num_classes = 0;
+  Count num_classes = 0;  ///< or columns of targets
 
   const std::int64_t* edge_index = nullptr;  ///< [2, num_edges()]; null: the blocks have lists
   const EdgeId* edge_ids = nullptr;          ///< [num_edges()] of edge_index; null: the graph has none

@@ -136,7 +136,7 @@ class Graph {
   /// for `stream` to look for an id that is no node's.
   void gather_features(const NodeId* ids, Count count, float* out, const cuda::Stream& stream);
 
-  /// out[i] = class of node ids[i], -1 where there is none; or, of graphs with sets of classes, row i of
+  /// out[i] = class of node ids[i], -1 where there is none; or, of graphs with sets of classes or targets, row i of
   /// [count, num_classes] as NodeBatch::label_sets. Ids and out in host memory; on one machine, on any
   /// thread. Throw InputError if the graph has no such labels or machines share it, std::out_of_range as
   /// gather_features().

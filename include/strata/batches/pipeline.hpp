@@ -343,8 +343,7 @@ struct SeedTargets {
   bool has(Count row) const { return !std::equal(missing.begin(), missing.end(), of(row)); }
 };
 
-/// The classes of nodes, as the graph has them: one number per node, -1 where it is missing, or a set of
-/// classes (label_sets.hpp). None of a graph without labels.
+/// The labels of nodes in the form that the graph has them (label_shape.hpp). None of a graph without labels.
 SeedTargets labels_of(const store::MachineGraph& graph);
 
 /// What a pipeline makes. The same on all ranks, except `trace`.

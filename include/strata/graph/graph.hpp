@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "strata/util/label_sets.hpp"
+#include "strata/util/label_shape.hpp"
 #include "strata/util/types.hpp"
 
 namespace strata::graph {
@@ -113,11 +113,11 @@ struct Graph {
   CscGraph structure;
   bool undirected = false;  ///< every edge is present in both directions
   FeatureTable features;    ///< cols == 0: none
-  /// [num_nodes], -1 = missing; or with multi_label [num_nodes, label_set_words(num_classes)], see
-  /// label_sets.hpp; empty: no labels.
+  /// [num_nodes, label_words()] as label_shape() says; empty: no labels.
   std::vector<std::int32_t> labels;
   Count num_classes = 0;
-  bool multi_label = false;
+  bool multi_label = false;  ///< a node may have several classes
+  Count target_cols = 0;     ///< labels are so many targets of regression; 0: classes
   Splits splits;
   NodeWeights node_weights = {};
   CleaningReport cleaning;
@@ -125,8 +125,21 @@ struct Graph {
   std::string node_names = {};
 
   Count num_nodes() const { return structure.num_nodes; }
-  Count label_words() const { return multi_label ? label_set_words(num_classes) : 1; }
+  LabelShape label_shape() const { return {num_classes, multi_label, target_cols}; }
+  Count label_words() const { return label_shape().words(); }
 };
+
+/// Mean and standard deviation of the targets of training nodes in a column, which a model learns scaled.
+struct TargetScale {
+  double mean = 0, deviation = 1;
+  bool operator==(const TargetScale&) const = default;
+};
+
+/// The scale of each column of targets. A column that does not vary has the deviation 1, one without targets the
+/// mean 0, too.
+std::vector<TargetScale> target_scales(const Graph& graph);
+
+enum class LabelKind { classes, targets };
 
 enum class EdgePolicy { keep, remove };  ///< what to do with duplicates and self-loops
 

@@ -9,7 +9,7 @@
 
 #include "strata/graph/graph.hpp"
 #include "strata/graph/synthetic.hpp"
-#include "strata/util/label_sets.hpp"
+#include "strata/util/label_shape.hpp"
 #include "strata/util/row_code.hpp"
 #include "strata/util/text.hpp"
 #include "strata/util/types.hpp"
@@ -48,9 +48,10 @@ enum class Split : std::uint8_t { train, valid, test };
 
 /// The manifest of a partition directory: what every rank must know before it opens a part.
 struct Manifest {
-  /// The newest that this library reads. Graphs of one type are written as version 1, which older programs read.
-  static constexpr int kVersion = 2;
-  int version() const { return types.typed() ? kVersion : 1; }
+  /// The newest that this library reads, for graphs with targets. Those of one type are else written as version
+  /// 1, which older programs read, and of several as 2.
+  static constexpr int kVersion = 3;
+  int version() const { return !targets.empty() ? kVersion : types.typed() ? 2 : 1; }
   std::string name;
   std::string build_id;  ///< the same in every part of one build
   PartitionBook book;
@@ -64,6 +65,7 @@ struct Manifest {
   Count num_classes = 0;
   bool has_labels = false;
   bool multi_label = false;
+  std::vector<TargetScale> targets = {};  ///< of each column; empty: labels are classes
   Count num_train = 0, num_valid = 0, num_test = 0;
   Count num_clusters = 0;  ///< in each part; 0: none
   /// The records of the parts' bytes, by part; null if there is no manifest.json (generated parts).
@@ -75,8 +77,9 @@ struct Manifest {
   std::string nodes_path() const;         ///< in a part file: "/nodes/node/", or "/nodes/" of several types
   std::string edges_path() const;         ///< "/edges/node__to__node/", or "/edges/" of several relations
   std::string_view feature_type() const;  ///< "f32", "f16", "bf16", "i8", "e4m3", "i4" or "vq"
-  /// i32 words of a node's label: 1, or those of a set of classes (label_sets.hpp).
-  Count label_words() const { return multi_label ? label_set_words(num_classes) : 1; }
+  LabelShape label_shape() const { return {num_classes, multi_label, static_cast<Count>(targets.size())}; }
+  Count label_words() const { return label_shape().words(); }                            ///< of a node
+  Count outputs() const { return targets.empty() ? num_classes : std::ssize(targets); }  ///< that a model has
 };
 
 /// Reads and checks DIR/manifest.json and the presence of its parts, or makes it for a planted graph. Throws
@@ -98,7 +101,7 @@ struct PartData {
   std::vector<EdgeId> edge_ids;             ///< [edges]
   std::vector<float> weights = {};          ///< [edges]; empty: none
   std::vector<NodeId> original_ids;         ///< [inner]
-  std::vector<std::int32_t> labels;         ///< [inner, label_words()], -1 missing; empty: none
+  std::vector<std::int32_t> labels;         ///< [inner, label_words()]; empty: none
   std::vector<std::int32_t> clusters = {};  ///< [inner], in [0, num_clusters); empty: none
   struct SplitRows {                        ///< of one split, ascending by original id
     std::vector<Count> rows;                ///< local ids

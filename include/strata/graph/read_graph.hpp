@@ -19,6 +19,7 @@ namespace strata::graph {
 /// Each replaces what the dataset itself has; empty paths name none.
 struct NodeFiles {
   std::filesystem::path features = {}, labels = {};
+  LabelKind label_kind = LabelKind::classes;
   std::filesystem::path train = {}, valid = {}, test = {};  ///< ids, or masks (bool)
 
   bool any() const {
@@ -37,7 +38,8 @@ struct NodeFiles {
 /// stored; of `options`, only normalize_features and the number of threads matter then.
 ///
 /// Labels are one class per node, or a matrix of 0 and 1 with one column per class, which makes the graph
-/// multi_label. A row that is all nan or all -1 has no label.
+/// multi_label. A row that is all nan or all -1 has no label. Or they are targets of regression, a column or
+/// more of numbers, of which nan are missing.
 ///
 /// In graphs of several types, labels and splits are those of every type that has some, and `files` are about the
 /// nodes of the only one.

@@ -59,6 +59,11 @@ struct GraphSummary {
     /// be if edges did not care; none for several classes per node, or without such edges.
     std::optional<double> homophily = {}, homophily_by_chance = {};
   };
+  /// A column of targets of regression, over all nodes that have it.
+  struct Target {
+    Count nodes = 0;
+    double mean = 0, deviation = 0, smallest = 0, largest = 0;
+  };
   /// Memory that training needs on one machine; a GPU takes as much of the graph and its rows as fits.
   struct Memory {
     Count structure_bytes = 0, feature_bytes = 0, feature_bytes_16_bits = 0, label_bytes = 0;
@@ -79,7 +84,8 @@ struct GraphSummary {
   Count components = 0, largest_component = 0;  ///< weakly connected
   Count feature_cols = 0;
   DType feature_dtype = DType::f32;
-  std::optional<Labels> labels = {};
+  std::optional<Labels> labels = {};  ///< none of targets
+  std::vector<Target> targets = {};   ///< by column; empty: labels are classes
   struct NodeType {
     std::string name;
     Count nodes = 0, feature_cols = 0, labelled = 0, train = 0, valid = 0, test = 0;

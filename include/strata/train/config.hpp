@@ -37,8 +37,13 @@ enum class SamplerKind : std::uint8_t { uniform, weighted, labor, labor_dependen
 enum class LossKind : std::uint8_t {
   cross_entropy,
   bce,  ///< every class against the others
+  mse,  ///< this and those below are of regression; see make_node_targets()
+  mae,
+  huber,
 };
-enum class Metric : std::uint8_t { accuracy, macro_f1, roc_auc };  ///< see Scores
+inline bool is_regression(LossKind loss) { return loss >= LossKind::mse; }
+/// See Scores; automatic: accuracy of classes, rmse of regression.
+enum class Metric : std::uint8_t { automatic, accuracy, macro_f1, roc_auc, rmse, mae, r2 };
 enum class OnNan : std::uint8_t {
   stop,
   skip,  ///< skip that update
@@ -68,14 +73,22 @@ inline constexpr auto enum_names<train::SamplerKind> =
                                                  {train::SamplerKind::labor_dependent, "labor-dependent"}});
 
 template <>
-inline constexpr auto enum_names<train::LossKind> = std::to_array<EnumName<train::LossKind>>(
-    {{train::LossKind::cross_entropy, "cross-entropy"}, {train::LossKind::bce, "bce"}});
+inline constexpr auto enum_names<train::LossKind> =
+    std::to_array<EnumName<train::LossKind>>({{train::LossKind::cross_entropy, "cross-entropy"},
+                                              {train::LossKind::bce, "bce"},
+                                              {train::LossKind::mse, "mse"},
+                                              {train::LossKind::mae, "mae"},
+                                              {train::LossKind::huber, "huber"}});
 
 template <>
 inline constexpr auto enum_names<train::Metric> =
-    std::to_array<EnumName<train::Metric>>({{train::Metric::accuracy, "accuracy"},
+    std::to_array<EnumName<train::Metric>>({{train::Metric::automatic, "auto"},
+                                            {train::Metric::accuracy, "accuracy"},
                                             {train::Metric::macro_f1, "macro_f1"},
-                                            {train::Metric::roc_auc, "roc_auc"}});
+                                            {train::Metric::roc_auc, "roc_auc"},
+                                            {train::Metric::rmse, "rmse"},
+                                            {train::Metric::mae, "mae"},
+                                            {train::Metric::r2, "r2"}});
 
 template <>
 inline constexpr auto enum_names<train::OnNan> =
@@ -159,6 +172,7 @@ struct TrainConfig {
   Count warmup_steps = 0;  ///< updates over which the learning rate grows to its full value
   double clip_grad = 0.0;  ///< largest Euclidean norm of the gradient; 0: no limit
   LossKind loss = LossKind::cross_entropy;
+  bool scale_targets = true;  ///< of regression: to mean 0 and standard deviation 1
   double label_smoothing = 0.0;
   std::string class_weights;   ///< one number per class, separated by commas, or "balanced"; empty: all 1
   Count accumulate = 1;        ///< batches whose gradients make one update
@@ -185,11 +199,11 @@ struct TrainConfig {
   /// Training begins while feature rows are still read; see store::LoadOptions::late_features.
   bool start_early = false;
 
-  int eval_every = 1;                ///< epochs; 0: only at the end
-  std::vector<int> eval_fanouts;     ///< empty: exact, layer by layer over all nodes
-  Metric metric = Metric::accuracy;  ///< what "best" means
-  int patience = 0;                  ///< evaluations without improvement before the run ends; 0: never
-  int checkpoint_every = 1;          ///< epochs; 0: only when stopped
+  int eval_every = 1;                 ///< epochs; 0: only at the end
+  std::vector<int> eval_fanouts;      ///< empty: exact, layer by layer over all nodes
+  Metric metric = Metric::automatic;  ///< what "best" means
+  int patience = 0;                   ///< evaluations without improvement before the run ends; 0: never
+  int checkpoint_every = 1;           ///< epochs; 0: only when stopped
   bool resume = false;
 
   std::string trace;  ///< file that records what the stages did and when; empty: none
@@ -214,6 +228,9 @@ struct TrainConfig {
 /// Throws InputError with the remedy for what is impossible or contradictory. Opens no file. train() calls
 /// it.
 void validate(const TrainConfig& config);
+
+/// The metric, with what `automatic` means for the config's loss.
+Metric chosen_metric(const TrainConfig& config);
 
 /// The routes that a run with this config requests, as far as known before the graph and the model exist: a
 /// user's model may not tolerate padding.

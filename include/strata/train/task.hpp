@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -94,7 +95,11 @@ struct TaskInput {
   std::string graph;  ///< as the user named it
   Count num_classes = 0, num_train = 0, num_valid = 0;
   bool multi_label = false;
+  Count targets = 0;  ///< columns of targets of regression; 0: labels are classes
 };
+
+/// The metadata of a model's file.
+using ModelFacts = std::map<std::string, std::string>;
 
 /// The goal of a run: where the targets of its seeds come from, how wide a model's output is, what a step
 /// minimizes and what a model is scored by. Derive from it for a task of your own, and give it to train().
@@ -117,10 +122,29 @@ class Task {
   virtual Scores no_scores() const = 0;
   /// The name of the score that the best epoch is chosen by.
   virtual std::string metric() const = 0;
+  /// Whether its losses count hits, so that records have the share of right seeds.
+  virtual bool counts_hits() const { return true; }
+  /// Turns a node's outputs, in place, into what is written as its prediction.
+  virtual void to_prediction(std::span<float> outputs, const graph::Manifest& manifest) const {
+    (void)outputs, (void)manifest;
+  }
+  /// What the file of a model keeps for predictions of other graphs.
+  virtual ModelFacts facts(const graph::Manifest& manifest) const {
+    (void)manifest;
+    return {};
+  }
 };
 
 /// The task of predicting a node's class, or set of classes, from a graph's labels. The config, which
 /// outlives it, names the loss and the metric; the scores are accuracy, macro_f1 and roc_auc.
 std::unique_ptr<Task> make_node_classes(const TrainConfig& config);
+
+/// The task of predicting numbers of nodes: regression. The config names the loss, the metric, and whether a
+/// model learns targets scaled to mean 0 and deviation 1; the scores are rmse, mae and r2. `facts` of a model
+/// that was trained before have its scale.
+std::unique_ptr<Task> make_node_targets(const TrainConfig& config, const ModelFacts& facts = {});
+
+/// The task that the config's loss means; `facts` as above.
+std::unique_ptr<Task> make_task(const TrainConfig& config, const ModelFacts& facts = {});
 
 }  // namespace strata::train

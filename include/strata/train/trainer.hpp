@@ -93,7 +93,7 @@ using EpochCallback = std::function<bool(const std::string& record)>;
 /// config.own_model names. The latter derives from nn::BlockModel and has f32 parameters; every rank must
 /// make it with the same weights (by options.seed). Its buffers may differ between ranks during training.
 /// Before each evaluation and checkpoint, floating-point buffers become the mean over the ranks, and others
-/// become those of the first rank. `task` is what is learned; null: make_node_classes(). `on_epoch` is called
+/// become those of the first rank. `task` is what is learned; null: make_task(). `on_epoch` is called
 /// on the first rank only, whose answer counts for all, while the others wait for as long as it takes.
 TrainResult train(const TrainConfig& config, const comm::World& world, StopListener& stop,
                   const ModelFactory& make_model = nn::make_model, const Task* task = nullptr,

@@ -15,6 +15,7 @@ BatchCopier::BatchCopier(std::shared_ptr<Graph> graph, NodeLoaderOptions::Form f
       edge_ids_(graph_->stored().host_view().edge_ids.size > 0),
       has_labels_(has_labels),
       label_sets_(graph_->manifest().multi_label),
+      targets_(!graph_->manifest().targets.empty()),
       memory_(graph_->runtime().device()) {}
 
 std::shared_ptr<BatchPiece> BatchCopier::copy(const LoadedBatch& from, NodeBatch& batch,
@@ -23,7 +24,7 @@ std::shared_ptr<BatchPiece> BatchCopier::copy(const LoadedBatch& from, NodeBatch
   batch.step_in_epoch = from.step_in_epoch;
   batch.num_global_seeds = from.num_global_seeds;
   batch.device = graph_->runtime().device();
-  batch.num_classes = graph_->manifest().num_classes;
+  batch.num_classes = graph_->manifest().outputs();
   const std::shared_ptr<BatchPiece> piece = memory_.take(stream);
   Carver sizes;
   lay_out(from, sizes, batch);
@@ -68,8 +69,9 @@ BatchCopier::Made BatchCopier::lay_out(const LoadedBatch& from, Carver& arrays, 
       batch.num_link_groups = 1 + *std::ranges::max_element(from.link_groups);
     }
   }
-  if (has_labels_ && !label_sets_) made.labels = arrays.take<std::int64_t>(sample.num_seeds);
-  if (has_labels_ && label_sets_) made.label_sets = arrays.take<float>(sample.num_seeds * batch.num_classes);
+  const bool rows = label_sets_ || targets_;
+  if (has_labels_ && !rows) made.labels = arrays.take<std::int64_t>(sample.num_seeds);
+  if (has_labels_ && rows) made.label_sets = arrays.take<float>(sample.num_seeds * batch.num_classes);
   if (merges()) made.edge_index = arrays.take<std::int64_t>(2 * sample.num_edges());
   if (merges() && edge_ids_) lay_out_edge_ids(sample, arrays, batch);
   batch.input_ids = made.input_ids;
@@ -108,7 +110,10 @@ void BatchCopier::make(const LoadedBatch& from, const Made& made, const NodeBatc
   cuda::copy_async(made.link_groups, from.link_groups.data(), from.link_groups.size_bytes(), stream);
   const PackedLabels labels{from.targets, batch.num_seeds()};
   if (made.labels != nullptr && batch.num_seeds() > 0) widen_labels(labels, made.labels, stream);
-  if (made.label_sets != nullptr && batch.num_seeds() > 0)
+  if (made.label_sets != nullptr && targets_)
+    cuda::copy_async(made.label_sets, from.targets, at(labels.count * batch.num_classes) * sizeof(float),
+                     stream);
+  else if (made.label_sets != nullptr && batch.num_seeds() > 0)
     expand_label_sets(labels, batch.num_classes, made.label_sets, stream);
   if (made.edge_index == nullptr) return;
   std::int64_t* sources = made.edge_index;

@@ -41,7 +41,7 @@ class BatchCopier {
 
   std::shared_ptr<Graph> graph_;
   NodeLoaderOptions::Form form_;
-  bool edge_ids_, has_labels_, label_sets_;
+  bool edge_ids_, has_labels_, label_sets_, targets_;
   BatchMemory memory_;
 };
 

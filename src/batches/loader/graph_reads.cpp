@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 #include <stdexcept>
 
@@ -55,10 +56,11 @@ class EdgePlaces {
 void Graph::check_labels(std::span<const NodeId> ids, bool sets) const {
   const graph::Manifest& facts = manifest();
   if (!facts.has_labels) throw InputError("the graph has no labels", "Build it from an input with labels.");
-  if (facts.multi_label != sets) {
-    throw InputError(
-        sets ? "nodes have one class each, not sets of them" : "nodes have sets of classes, not one each",
-        sets ? "Ask for labels." : "Ask for label sets.");
+  const bool rows = facts.multi_label || !facts.targets.empty();
+  if (rows != sets) {
+    throw InputError(sets ? "nodes have one class each, not sets of them or targets"
+                          : "nodes have sets of classes or targets, not one class each",
+                     sets ? "Ask for labels." : "Ask for label sets.");
   }
   if (runtime_->topology().num_machines() > 1) {
     throw InputError("other machines have labels of other nodes",
@@ -75,11 +77,16 @@ void Graph::labels(std::span<const NodeId> ids, std::int64_t* out) const {
 
 void Graph::label_sets(std::span<const NodeId> ids, float* out) const {
   check_labels(ids, true);
-  const Count classes = manifest().num_classes, words = label_set_words(classes);
+  const Count cols = manifest().outputs(), words = manifest().label_words();
+  const bool targets = !manifest().targets.empty();
   const std::int32_t* const labels = stored().labels().data();
   for (const NodeId id : ids) {
-    expand_label_sets({labels + id * words, 1}, classes, out, {});
-    out += classes;
+    if (targets)
+      std::transform(labels + id * words, labels + (id + 1) * words, out,
+                     [](std::int32_t word) { return std::bit_cast<float>(word); });
+    else
+      expand_label_sets({labels + id * words, 1}, cols, out, {});
+    out += cols;
   }
 }
 

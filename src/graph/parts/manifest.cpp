@@ -305,6 +305,16 @@ GraphTypes types_from(const Fields& f) {
   return types;
 }
 
+std::vector<TargetScale> targets_from(const Fields& labels) {
+  if (!labels.has("targets")) return {};
+  return labels.list<TargetScale>("targets", [](const Fields& column) {
+    const TargetScale scale{.mean = column.get<double>("mean"), .deviation = column.get<double>("deviation")};
+    if (!std::isfinite(scale.mean)) column.refuse("mean", "is not finite");
+    if (!(scale.deviation > 0) || std::isinf(scale.deviation)) column.refuse("deviation", "is not positive");
+    return scale;
+  });
+}
+
 Manifest manifest_from(const Fields& f) {
   const Fields features = f.object("features"), labels = f.object("labels"), splits = f.object("splits");
   Manifest manifest{.name = printable(f.get<std::string>("name")),
@@ -319,11 +329,12 @@ Manifest manifest_from(const Fields& f) {
                     .num_classes = labels.count("classes"),
                     .has_labels = labels.get<bool>("present"),
                     .multi_label = labels.has("multi") && labels.get<bool>("multi"),
+                    .targets = targets_from(labels),
                     .num_train = splits.count("train"),
                     .num_valid = splits.count("valid"),
                     .num_test = splits.count("test"),
                     .num_clusters = f.has("clusters") ? f.count("clusters") : 0};
-  if (f.count("version") > 1) {
+  if (f.has("types")) {
     manifest.types = types_from(f.object("types"));
     check_types(f, manifest);
   }
@@ -442,6 +453,8 @@ std::string format_manifest(const PartitionRecord& record) {
   if (m.feature_code.codebooks) json["features"]["codebooks"] = hex_of(*m.feature_code.codebooks);
   if (m.has_edge_weights) json["edge_weights"] = true;
   if (m.multi_label) json["labels"]["multi"] = true;
+  for (const TargetScale& column : m.targets)
+    json["labels"]["targets"].push_back({{"mean", column.mean}, {"deviation", column.deviation}});
   if (m.num_clusters > 0) json["clusters"] = m.num_clusters;
   json["constraints"] = Json::array();
   for (const ConstraintRecord& constraint : record.constraints)

@@ -59,9 +59,10 @@ PartLayout::PartLayout(const Manifest& manifest, const PartShape& shape) : exten
   self[Field::weights] = {edges + "weight", "f32", {}};
   if (manifest.has_edge_weights) self[Field::weights].shape = {shape.num_edges};
   self[Field::original_ids] = {nodes + "original_id", "i64", {inner}};
-  self[Field::labels] = {nodes + "label", "i32", {}};
+  const bool targets = !manifest.targets.empty();
+  self[Field::labels] = {nodes + (targets ? "target" : "label"), targets ? "f32" : "i32", {}};
   if (manifest.has_labels) self[Field::labels].shape = {inner};
-  if (manifest.has_labels && manifest.multi_label)
+  if (manifest.has_labels && (manifest.multi_label || targets))
     self[Field::labels].shape = {inner, manifest.label_words()};
   self[Field::clusters] = {nodes + "cluster", "i32", {}};
   if (manifest.num_clusters > 0) self[Field::clusters].shape = {inner};

@@ -140,6 +140,7 @@ class WholeGraph {
     graph_.undirected = manifest_.undirected;
     graph_.num_classes = manifest_.num_classes;
     graph_.multi_label = manifest_.multi_label;
+    graph_.target_cols = std::ssize(manifest_.targets);
     read_ids();
     read_lists();
     if (!stored_) graph_.structure.sublists = sublists_of(graph_.structure, graph_.types);

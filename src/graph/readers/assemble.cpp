@@ -59,8 +59,8 @@ void give_weights(CscGraph& graph, const float* of_edges) {
 }
 
 bool has_label(const Graph& graph, NodeId node) {
-  const std::int32_t* words = graph.labels.data() + node * graph.label_words();
-  return graph.multi_label ? !is_unlabelled(words, graph.num_classes) : *words >= 0;
+  const LabelShape shape = graph.label_shape();
+  return !shape.is_missing(graph.labels.data() + node * shape.words());
 }
 
 void check_classes(Graph& graph, const std::string& origin) {
@@ -74,7 +74,7 @@ void check_classes(Graph& graph, const std::string& origin) {
 
 void check_labels(Graph& graph, const std::string& origin) {
   if (graph.labels.empty()) return;
-  if (!graph.multi_label) check_classes(graph, origin);
+  if (!graph.multi_label && graph.target_cols == 0) check_classes(graph, origin);
   for (const NodeId node : graph.splits.train)
     if (!has_label(graph, node))
       throw InputError(fmt::format("{}: training node {} has no label", origin, node),

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <optional>
@@ -28,7 +29,16 @@ std::int32_t label_of(double value, const std::string& origin, Count row) {
     return static_cast<std::int32_t>(value);
   throw InputError(
       fmt::format("{}: label {} in row {} is not a class", origin, value, row),
-      "Labels are integers from 0; nan or -1 stands for a missing one. Regression is not supported.");
+      "Labels are integers from 0; nan or -1 stands for a missing one. Numbers to predict are targets: give "
+      "them as targets.npy in npy:DIR, or with --targets FILE.");
+}
+
+std::int32_t target_of(double value, const std::string& origin, Count row) {
+  if (std::isnan(value)) return kMissingTarget;
+  const auto narrow = static_cast<float>(value);
+  if (std::isfinite(narrow)) return std::bit_cast<std::int32_t>(narrow);
+  throw InputError(fmt::format("{}: the target {} in row {} does not fit into an f32", origin, value, row),
+                   "Scale the targets, or write nan where one is missing.");
 }
 
 /// The set of classes of a row of a label matrix: the columns that are 1.
@@ -57,13 +67,17 @@ void read_set(std::int32_t* words, Count row, Count cols, const std::string& ori
 
 /// The labels of `rows` rows from `first` on.
 template <typename ValueAt>
-NodeLabels labels_from(Count first, Count rows, Count cols, const std::string& origin,
+NodeLabels labels_from(Count first, Count rows, Count cols, const std::string& origin, LabelKind kind,
                        const ValueAt& value_at) {
-  NodeLabels labels{.rows = rows, .set_of = cols > 1 ? cols : 0, .values = {}};
+  const bool targets = kind == LabelKind::targets;
+  NodeLabels labels{
+      .rows = rows, .set_of = !targets && cols > 1 ? cols : 0, .targets = targets ? cols : 0, .values = {}};
   const Count words = labels.words();
   labels.values.resize(at(rows * words));
   for (Count i = first; i < first + rows; ++i) {
     std::int32_t* of_node = labels.values.data() + (i - first) * words;
+    for (Count c = 0; targets && c < cols; ++c) of_node[c] = target_of(value_at(i * cols + c), origin, i);
+    if (targets) continue;
     if (cols > 1)
       read_set(of_node, i, cols, origin, value_at);
     else
@@ -142,7 +156,7 @@ NodeWeights node_weights_of(const NpyArray& array, Count rows) {
   return weights;
 }
 
-NodeLabels labels_of(const NpyArray& array) {
+NodeLabels labels_of(const NpyArray& array, LabelKind kind) {
   if (array.shape.size() == 2 && array.shape[1] > 1 && array.fortran_order)
     throw InputError(fmt::format("{}: a matrix of labels in Fortran order", array.origin),
                      "Write it in C order: numpy.ascontiguousarray.");
@@ -151,39 +165,41 @@ NodeLabels labels_of(const NpyArray& array) {
               cols = matrix ? array.shape[1] : 1;
   NodeLabels labels;
   visit_numbers(array, [&](const auto* values) {
-    labels = labels_from(0, rows, cols, array.origin,
+    labels = labels_from(0, rows, cols, array.origin, kind,
                          [values](Count i) { return static_cast<double>(to_number(values[i])); });
   });
   return labels;
 }
 
-NodeLabels labels_of(const CsvPiece<double>& rows, const std::string& origin) {
+NodeLabels labels_of(const CsvPiece<double>& rows, const std::string& origin, LabelKind kind) {
   const Count cols = std::max<Count>(rows.cols, 1), before = rows.first_row * cols;
-  return labels_from(rows.first_row, rows.rows(), cols, origin,
+  return labels_from(rows.first_row, rows.rows(), cols, origin, kind,
                      [&](Count i) { return rows.values[at(i - before)]; });
 }
 
 NodeLabels read_csv_labels(const std::filesystem::path& path, const CsvExpectation& expected,
-                           ThreadPool& pool, const ScratchStore* scratch) {
+                           ThreadPool& pool, const ScratchStore* scratch, LabelKind kind) {
   NodeLabels labels;
   const std::string origin = path.string();
   read_csv_pieces<double>(path, expected, pool, scratch, [&](const CsvPiece<double>& piece) {
-    const NodeLabels of_piece = labels_of(piece, origin);
+    const NodeLabels of_piece = labels_of(piece, origin, kind);
     if (labels.rows == 0 && expected.rows)
       labels.values.reserve(
           std::min(at(*expected.rows * of_piece.words()), std::filesystem::file_size(path) * 1032 / 2 + 1));
     labels.set_of = of_piece.set_of;
+    labels.targets = of_piece.targets;
     labels.rows += of_piece.rows;
     labels.values.insert(labels.values.end(), of_piece.values.begin(), of_piece.values.end());
   });
   return labels;
 }
 
-NodeLabels missing_labels(Count rows, Count set_of) {
-  NodeLabels labels{.rows = rows, .set_of = set_of, .values = {}};
-  labels.values.assign(at(rows * labels.words()), set_of > 0 ? 0 : kMissing);
-  for (Count row = 0; set_of > 0 && row < rows; ++row)
-    add_class(labels.values.data() + row * labels.words(), set_of);
+NodeLabels missing_labels(Count rows, const LabelShape& shape) {
+  NodeLabels labels{.rows = rows, .set_of = shape.sets ? shape.classes : 0, .targets = shape.targets};
+  const std::vector<std::int32_t> missing = shape.missing();
+  labels.values.reserve(at(rows) * missing.size());
+  for (Count row = 0; row < rows; ++row)
+    labels.values.insert(labels.values.end(), missing.begin(), missing.end());
   return labels;
 }
 

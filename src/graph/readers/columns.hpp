@@ -47,21 +47,26 @@ std::vector<NodeId> ids_of(const NpyArray& array);
 /// Labels of some nodes.
 struct NodeLabels {
   Count rows = 0;
-  Count set_of = 0;                  ///< number of classes if a node may have several; 0: one class per node
-  std::vector<std::int32_t> values;  ///< [rows], or [rows, label_set_words(set_of)]
+  Count set_of = 0;   ///< number of classes if a node may have several; 0: one class per node
+  Count targets = 0;  ///< columns of targets of regression; 0: labels are classes
+  std::vector<std::int32_t> values = {};  ///< [rows, words()]
 
-  Count words() const { return set_of == 0 ? 1 : label_set_words(set_of); }
+  LabelShape shape() const { return {.classes = set_of, .sets = set_of > 0, .targets = targets}; }
+  Count words() const { return shape().words(); }
 };
 
 /// Class labels from a one-dimensional array or a column; NaN and -1 mean a missing label and become -1. Or
-/// sets of classes from a matrix of 0 and 1 with one column per class; a row of NaN or -1 has no label.
-NodeLabels labels_of(const NpyArray& array);
-NodeLabels labels_of(const CsvPiece<double>& rows, const std::string& origin);
+/// sets of classes from a matrix of 0 and 1 with one column per class; a row of NaN or -1 has no label. Or
+/// targets, any numbers that f32 can have, of which NaN are missing.
+NodeLabels labels_of(const NpyArray& array, LabelKind kind = LabelKind::classes);
+NodeLabels labels_of(const CsvPiece<double>& rows, const std::string& origin,
+                     LabelKind kind = LabelKind::classes);
 /// The labels of a table as text, which is read in pieces.
 NodeLabels read_csv_labels(const std::filesystem::path& path, const CsvExpectation& expected,
-                           ThreadPool& pool, const ScratchStore* scratch);
+                           ThreadPool& pool, const ScratchStore* scratch,
+                           LabelKind kind = LabelKind::classes);
 /// Labels that are all missing.
-NodeLabels missing_labels(Count rows, Count set_of);
+NodeLabels missing_labels(Count rows, const LabelShape& shape);
 
 /// Weights of nodes from integers of shape (rows,) or (rows, kinds): each from 0, of 31 bits.
 NodeWeights node_weights_of(const NpyArray& array, Count rows);

@@ -250,7 +250,7 @@ class GraphboltReader {
     }
     set_of_[type] = set_of;
     nodes.multi_label = set_of > 0;
-    nodes.labels = missing_labels(nodes.num_nodes(), set_of).values;
+    nodes.labels = missing_labels(nodes.num_nodes(), {.classes = set_of, .sets = set_of > 0}).values;
   }
 
   YAML::Node choose_task(const YAML::Node& root) const {

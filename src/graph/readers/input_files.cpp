@@ -50,11 +50,13 @@ Files npy_files(const fs::path& place) {
   add_named(
       place,
       {"edge_index.npy", "indptr.npy", "indices.npy", "adjacency.npz", "edge_weight.npy", "num_nodes.npy",
-       "x.npy", "y.npy", "node_weight.npy", "train.npy", "valid.npy", "val.npy", "test.npy"},
+       "x.npy", "y.npy", "targets.npy", "node_weight.npy", "train.npy", "valid.npy", "val.npy", "test.npy"},
       files);
   for (const fs::path& type : folders_in(place / "nodes"))
-    add_named(type, {"x.npy", "y.npy", "num_nodes.npy", "train.npy", "valid.npy", "val.npy", "test.npy"},
-              files);
+    add_named(
+        type,
+        {"x.npy", "y.npy", "targets.npy", "num_nodes.npy", "train.npy", "valid.npy", "val.npy", "test.npy"},
+        files);
   for (const fs::path& relation : folders_in(place / "edges"))
     add_named(relation, {"edge_index.npy", "edge_weight.npy"}, files);
   return files;

@@ -81,8 +81,9 @@ void add_features(const fs::path& file, InputSize& size) {
 constexpr Count kLeastTextBytes = 2;
 
 /// Labels become 32 bits each, or bits where there is a column per class.
-Count bytes_of_labels(Count rows, Count numbers) {
+Count bytes_of_labels(Count rows, Count numbers, LabelKind kind) {
   constexpr Count kLabelBytes = 4;
+  if (kind == LabelKind::targets) return kLabelBytes * numbers;
   return std::min(kLabelBytes * numbers, kLabelBytes * rows + numbers);
 }
 
@@ -100,28 +101,29 @@ TextSize size_of_text(const fs::path& file) {
   return size;
 }
 
-void add_labels(const NpyArray& labels, InputSize& size) {
+void add_labels(const NpyArray& labels, InputSize& size, LabelKind kind = LabelKind::classes) {
   if (labels.shape.empty()) return;
   size.nodes = std::max(size.nodes, labels.shape[0]);
-  size.bytes_in_memory += bytes_of_labels(labels.shape[0], labels.size());
+  size.bytes_in_memory += bytes_of_labels(labels.shape[0], labels.size(), kind);
 }
 
-void add_labels(const fs::path& file, InputSize& size) {
-  if (is_npy(file)) return add_labels(read_npy(file), size);
+void add_labels(const fs::path& file, InputSize& size, LabelKind kind = LabelKind::classes) {
+  if (is_npy(file)) return add_labels(read_npy(file), size, kind);
   const TextSize text = size_of_text(file);
-  size.bytes_in_memory += bytes_of_labels(text.rows, text.rows * text.cols);
+  size.bytes_in_memory += bytes_of_labels(text.rows, text.rows * text.cols, kind);
 }
 
 /// Adds what ids in a table of text take while its rows are put into the order of nodes: the number of each
 /// row, and the names of nodes. Labels by ids are there twice then.
-void add_ids(const fs::path& file, NodeTable::Holds holds, InputSize& size) {
+void add_ids(const fs::path& file, NodeTable::Holds holds, InputSize& size,
+             LabelKind kind = LabelKind::classes) {
   if (file.empty() || is_npy(file)) return;
   const NodeTable table = NodeTable::look_at(file, holds);
   if (table.id < 0) return;
   constexpr Count kIdBytes = 16, kNameTableBytes = 64;
   const TextSize text = size_of_text(file);
   size.bytes_in_memory += (kIdBytes + kNameTableBytes) * text.rows;
-  if (holds == NodeTable::Holds::labels) add_labels(file, size);
+  if (holds == NodeTable::Holds::labels) add_labels(file, size, kind);
 }
 
 /// Splits become lists of ids. No node is in two of them, so that three masks are lists of all nodes at most.
@@ -184,7 +186,8 @@ void measure_typed(const DatasetSource& source, InputSize& size) {
     const NpyArray array = read_npy(file);
     const bool features = name == "x.npy" || name == "node_feat.npy";
     if (features) cols = std::max(cols, array.shape.size() == 2 ? array.shape[1] : 1);
-    if ((features || name == "y.npy") && !array.shape.empty()) of_type = array.shape[0];
+    if ((features || name == "y.npy" || name == "targets.npy") && !array.shape.empty())
+      of_type = array.shape[0];
     if (name == "num_nodes.npy") of_type = number_in(array);
     if (name == "edge_index.npy") {
       size.edges += array.size() / 2 * (source.reverse ? 2 : 1);
@@ -225,6 +228,7 @@ void measure_npy(const DatasetSource& source, InputSize& size) {
   }
   add_features(place / "x.npy", size);
   if (fs::exists(place / "y.npy")) add_labels(place / "y.npy", size);
+  if (fs::exists(place / "targets.npy")) add_labels(place / "targets.npy", size, LabelKind::targets);
   for (const char* const split : {"train.npy", "valid.npy", "val.npy", "test.npy"})
     if (fs::exists(place / split)) add_split(place / split, size);
   if (fs::exists(place / "node_weight.npy")) {
@@ -464,9 +468,9 @@ InputSize measure_input(const Source& source, const NodeFiles& files) {
       }
     }
     if (is_npy(files.features)) add_features(files.features, size);
-    if (!files.labels.empty()) add_labels(files.labels, size);
+    if (!files.labels.empty()) add_labels(files.labels, size, files.label_kind);
     add_ids(files.features, NodeTable::Holds::features, size);
-    add_ids(files.labels, NodeTable::Holds::labels, size);
+    add_ids(files.labels, NodeTable::Holds::labels, size, files.label_kind);
     for (const fs::path* const split : {&files.train, &files.valid, &files.test})
       if (!split->empty()) add_split(*split, size);
   } catch (const Error&) {

@@ -109,11 +109,12 @@ namespace {
 
 /// The labels of a table that has an id in each row; the other nodes have none.
 NodeLabels labels_by_ids(const NodeTable& table, const Graph& graph, ThreadPool& pool,
-                         const ScratchStore* scratch) {
+                         const ScratchStore* scratch, LabelKind kind) {
   const std::vector<NodeId> ids = read_node_ids(table, table.id, graph, pool, scratch);
   check_ids(ids, graph.num_nodes(), false, table.path.string());
-  const NodeLabels of_rows = read_csv_labels(table.path, table.expecting(std::ssize(ids)), pool, scratch);
-  NodeLabels labels = missing_labels(graph.num_nodes(), of_rows.set_of);
+  const NodeLabels of_rows =
+      read_csv_labels(table.path, table.expecting(std::ssize(ids)), pool, scratch, kind);
+  NodeLabels labels = missing_labels(graph.num_nodes(), of_rows.shape());
   const Count words = labels.words();
   for (std::size_t row = 0; row < ids.size(); ++row)
     std::copy_n(of_rows.values.data() + static_cast<Count>(row) * words, words,
@@ -125,25 +126,27 @@ NodeLabels labels_by_ids(const NodeTable& table, const Graph& graph, ThreadPool&
 }
 
 NodeLabels read_label_table(const fs::path& path, const Graph& graph, ThreadPool& pool,
-                            const ScratchStore* scratch) {
+                            const ScratchStore* scratch, LabelKind kind) {
   const NodeTable table = NodeTable::look_at(path, NodeTable::Holds::labels);
-  table.log("labels");
-  if (table.id >= 0) return labels_by_ids(table, graph, pool, scratch);
-  return read_csv_labels(path, table.expecting(graph.num_nodes()), pool, scratch);
+  table.log(kind == LabelKind::targets ? "targets" : "labels");
+  if (table.id >= 0) return labels_by_ids(table, graph, pool, scratch, kind);
+  return read_csv_labels(path, table.expecting(graph.num_nodes()), pool, scratch, kind);
 }
 
 }  // namespace
 
-void read_labels_file(Graph& graph, const fs::path& path, ThreadPool& pool, const ScratchStore* scratch) {
+void read_labels_file(Graph& graph, const fs::path& path, ThreadPool& pool, const ScratchStore* scratch,
+                      LabelKind kind) {
   const Count nodes = graph.num_nodes();
   NodeLabels labels =
-      is_array(path) ? labels_of(read_npy(path)) : read_label_table(path, graph, pool, scratch);
+      is_array(path) ? labels_of(read_npy(path), kind) : read_label_table(path, graph, pool, scratch, kind);
   if (labels.rows != nodes)
     throw InputError(fmt::format("{}: {} labels for {} nodes", path.string(), labels.rows, nodes),
                      "Write one label per node; -1 or nan stands for a missing one.");
   graph.labels = std::move(labels.values);
   graph.multi_label = labels.set_of > 0;
   graph.num_classes = labels.set_of;
+  graph.target_cols = labels.targets;
 }
 
 std::vector<NodeId> read_split_file(const Graph& graph, const fs::path& path, ThreadPool& pool) {

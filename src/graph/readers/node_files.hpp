@@ -27,10 +27,10 @@ std::optional<NodesOfFile> nodes_of_file(const std::filesystem::path& path, Thre
 FeatureTable read_features_file(const Graph& graph, const std::filesystem::path& path, ThreadPool& pool,
                                 ScratchStore* scratch);
 
-/// Sets labels, multi_label and num_classes of the graph. A table of text is read in pieces, as small as
+/// Sets labels, multi_label, num_classes and target_cols of the graph. A table of text is read in pieces, as small as
 /// `scratch` wants.
 void read_labels_file(Graph& graph, const std::filesystem::path& path, ThreadPool& pool,
-                      const ScratchStore* scratch);
+                      const ScratchStore* scratch, LabelKind kind = LabelKind::classes);
 
 /// The nodes at which a mask is true: bools, or integers 0 and 1, one per node.
 std::vector<NodeId> nodes_of_mask(const NpyArray& mask, Count num_nodes);

@@ -115,7 +115,7 @@ void replace_by_files(Graph& graph, const NodeFiles& files, Assembly& assembly) 
   ThreadPool& pool = assembly.pool;
   if (!files.features.empty())
     graph.features = read_features_file(graph, files.features, pool, assembly.scratch);
-  if (!files.labels.empty()) read_labels_file(graph, files.labels, pool, assembly.scratch);
+  if (!files.labels.empty()) read_labels_file(graph, files.labels, pool, assembly.scratch, files.label_kind);
   const auto replace = [&](std::vector<NodeId>& split, const fs::path& path) {
     if (!path.empty()) split = read_split_file(graph, path, pool);
   };
@@ -136,7 +136,7 @@ bool states_nodes(const DatasetSource& source) {
   if (has_types(source.place)) return true;
   std::error_code ignored;
   for (const char* const name :
-       {"x.npy", "y.npy", "node_weight.npy", "num_nodes.npy", "indptr.npy", "adjacency.npz"})
+       {"x.npy", "y.npy", "targets.npy", "node_weight.npy", "num_nodes.npy", "indptr.npy", "adjacency.npz"})
     if (fs::exists(source.place / name, ignored)) return true;
   return !fs::is_directory(source.place, ignored);
 }

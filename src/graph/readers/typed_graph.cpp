@@ -89,16 +89,16 @@ std::vector<NodeId> moved(std::vector<NodeId> split, const char* name, const Gra
 }
 
 std::string kind_of_labels(const Graph& graph) {
+  if (graph.target_cols > 0) return counted(graph.target_cols, "target");
   return graph.multi_label ? fmt::format("sets of {} classes", graph.num_classes) : "one class per node";
 }
 
 bool has_labels_outside(const Graph& graph, Range ids) {
-  const Count words = graph.label_words();
+  const LabelShape shape = graph.label_shape();
   for (NodeId v = 0; v < graph.num_nodes() && !graph.labels.empty(); ++v) {
     if (v == ids.first) v = ids.end();
     if (v >= graph.num_nodes()) break;
-    const std::int32_t* const label = graph.labels.data() + v * words;
-    if (graph.multi_label ? !is_unlabelled(label, graph.num_classes) : *label >= 0) return true;
+    if (!shape.is_missing(graph.labels.data() + v * shape.words())) return true;
   }
   return false;
 }
@@ -222,6 +222,7 @@ Graph nodes_of(const Graph& graph, std::size_t type) {
   if (all) nodes.features = graph.features;
   nodes.num_classes = graph.num_classes;
   nodes.multi_label = graph.multi_label;
+  nodes.target_cols = graph.target_cols;
   if (!graph.labels.empty())
     nodes.labels.assign(graph.labels.begin() + first * graph.label_words(),
                         graph.labels.begin() + last * graph.label_words());
@@ -235,7 +236,7 @@ Graph nodes_of(const Graph& graph, std::size_t type) {
 void put_nodes(Graph nodes, std::size_t type, Graph& graph) {
   const Range ids = nodes_of_type(graph.types, type, graph.num_nodes());
   const bool others = has_labels_outside(graph, ids);
-  const bool alike = nodes.multi_label == graph.multi_label &&
+  const bool alike = nodes.multi_label == graph.multi_label && nodes.target_cols == graph.target_cols &&
                      (!nodes.multi_label || nodes.num_classes == graph.num_classes);
   if (others && !nodes.labels.empty() && !alike)
     throw InputError(fmt::format("{}: {}, but other types have {}", nodes.name, kind_of_labels(nodes),
@@ -244,15 +245,16 @@ void put_nodes(Graph nodes, std::size_t type, Graph& graph) {
   if (!others) {
     graph.num_classes = nodes.num_classes;
     graph.multi_label = nodes.multi_label;
+    graph.target_cols = nodes.target_cols;
     graph.labels.clear();
   }
   graph.num_classes = std::max(graph.num_classes, nodes.num_classes);
   if (nodes.num_nodes() == graph.num_nodes()) {
     graph.labels = std::move(nodes.labels);
   } else if (others || !nodes.labels.empty()) {
-    const Count set_of = graph.multi_label ? graph.num_classes : 0;
-    if (graph.labels.empty()) graph.labels = missing_labels(graph.num_nodes(), set_of).values;
-    if (nodes.labels.empty()) nodes.labels = missing_labels(nodes.num_nodes(), set_of).values;
+    const LabelShape shape = graph.label_shape();
+    if (graph.labels.empty()) graph.labels = missing_labels(graph.num_nodes(), shape).values;
+    if (nodes.labels.empty()) nodes.labels = missing_labels(nodes.num_nodes(), shape).values;
     std::ranges::copy(nodes.labels, graph.labels.begin() + ids.first * graph.label_words());
   }
   if (graph.types.nodes.size() == 1) graph.features = nodes.features;

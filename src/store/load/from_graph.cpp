@@ -50,7 +50,7 @@ void consume(std::vector<From>& source, To* out) {
 /// The numbers of a graph that all ranks need.
 struct Header {
   Count num_nodes = 0, num_edges = 0, feature_cols = 0, num_classes = 0;
-  Count num_train = 0, num_valid = 0, num_test = 0, name_bytes = 0, types_bytes = 0;
+  Count num_train = 0, num_valid = 0, num_test = 0, name_bytes = 0, types_bytes = 0, target_cols = 0;
   Count sublists = 0, most_sublists = 0, num_relations = 1;
   DType feature_dtype = DType::f32;
   bool undirected = false, has_labels = false, multi_label = false, has_edge_ids = false,
@@ -67,6 +67,7 @@ Header header_of(const graph::Graph& graph) {
           .num_test = std::ssize(graph.splits.test),
           .name_bytes = std::ssize(graph.name),
           .types_bytes = std::ssize(graph::format_types(graph.types)),
+          .target_cols = graph.target_cols,
           .sublists = graph.types.edges.size() > 1 ? graph.structure.sublists.size() : 0,
           .most_sublists = graph::most_of_a_node(graph.structure.sublists),
           .num_relations = std::ssize(graph.types.edges),
@@ -119,14 +120,19 @@ Header share_header(const graph::Graph* graph, const comm::Communicator& communi
   return header;
 }
 
-/// The same of the name and the types.
+/// The same of the name, the types and the scales of targets.
 graph::Manifest share_manifest(const graph::Graph* graph, const Header& header,
                                const comm::Communicator& communicator) {
   std::string name = graph ? graph->name : std::string(at(header.name_bytes), ' ');
   communicator.broadcast(name.data(), header.name_bytes, 0);
   std::string types = graph ? graph::format_types(graph->types) : std::string(at(header.types_bytes), ' ');
   communicator.broadcast(types.data(), header.types_bytes, 0);
-  return manifest_of(header, name, types);
+  graph::Manifest manifest = manifest_of(header, name, types);
+  manifest.targets =
+      graph ? graph::target_scales(*graph) : std::vector<graph::TargetScale>(at(header.target_cols));
+  communicator.broadcast(manifest.targets.data(),
+                         header.target_cols * static_cast<Count>(sizeof(graph::TargetScale)), 0);
+  return manifest;
 }
 
 void move_in(graph::Sublists& sublists, const GraphRegions& regions) {

@@ -292,16 +292,16 @@ void PartLoader::read_original_ids(Range nodes, const GraphRegions& regions, Pro
 }
 
 void PartLoader::check_labels(int part, Range rows, const std::int32_t* labels) const {
-  const Count classes = manifest_.num_classes, words = manifest_.label_words();
+  const LabelShape shape = manifest_.label_shape();
   for (Count i = 0; i < rows.count; ++i) {
-    const std::int32_t* label = labels + i * words;
-    if (manifest_.multi_label) {
-      if (!is_label_set(label, classes))
-        damaged(part, fmt::format("the label of row {} is no set of {} classes", rows.first + i, classes));
-    } else if (*label < -1 || *label >= classes) {
-      damaged(part, fmt::format("row {} has label {}, but classes are 0 to {} (-1: none)", rows.first + i,
-                                *label, classes - 1));
-    }
+    const std::int32_t* label = labels + i * shape.words();
+    if (shape.allows(label)) continue;
+    const Count row = rows.first + i;
+    if (shape.targets > 0) damaged(part, fmt::format("a target of row {} is not finite", row));
+    if (shape.sets)
+      damaged(part, fmt::format("the label of row {} is no set of {} classes", row, shape.classes));
+    damaged(part, fmt::format("row {} has label {}, but classes are 0 to {} (-1: none)", row, *label,
+                              shape.classes - 1));
   }
 }
 

@@ -236,9 +236,14 @@ struct LayerwiseEvaluator::State {
 
   void write(const std::vector<NodeId>& nodes, const float* rows, Count outputs, PredictionFile& file) const {
     const store::GraphView& view = context.graph->whole_host_view();
+    std::vector<float> prediction(at(outputs));
     for (const NodeId node : nodes) {
       const NodeId id = view.original_ids[node];
-      if (is_predicted(id)) file.write_row(predicts_all() ? id : id - context.target_ids.first, rows);
+      if (is_predicted(id)) {
+        std::copy_n(rows, outputs, prediction.begin());
+        context.task->to_prediction(prediction, context.graph->manifest());
+        file.write_row(predicts_all() ? id : id - context.target_ids.first, prediction.data());
+      }
       rows += outputs;
     }
   }

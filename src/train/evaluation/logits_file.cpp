@@ -75,7 +75,7 @@ std::string path_of_all_logits(const std::string& path, bool selects) {
 }
 
 void finish_logits(const std::string& all, const std::string& path,
-                   const std::optional<std::vector<NodeId>>& nodes) {
+                   const std::optional<std::vector<NodeId>>& nodes, const char* column) {
   if (all == path) return;
   {
     const graph::NpyArray logits = graph::read_npy(all);
@@ -85,7 +85,7 @@ void finish_logits(const std::string& all, const std::string& path,
     Output output(path);
     if (text) {
       std::string header = "node";
-      for (Count c = 0; c < cols; ++c) header += fmt::format(",class{}", c);
+      for (Count c = 0; c < cols; ++c) header += fmt::format(",{}{}", column, c);
       output.write(header + '\n');
     } else {
       output.write(graph::npy_header(DType::f32, {rows, cols}));

@@ -16,9 +16,10 @@ bool is_csv(const std::string& path);
 std::string path_of_all_logits(const std::string& path, bool selects);
 
 /// Makes `path`, .npy or .csv, of the logits of all nodes in the .npy file `all`, and removes that. `nodes`
-/// are the rows wanted, in this order; nothing: all. One rank calls it. Throws IoError.
+/// are the rows wanted, in this order; nothing: all. Text names columns "class0", or `column` and its number.
+/// One rank calls it. Throws IoError.
 void finish_logits(const std::string& all, const std::string& path,
-                   const std::optional<std::vector<NodeId>>& nodes);
+                   const std::optional<std::vector<NodeId>>& nodes, const char* column = "class");
 
 /// The ids in a .npy file of integers, or the nodes of a mask, a .npy file of bool. Throws InputError naming `option`, the file and the position of an id
 /// that is not below `num_nodes`.

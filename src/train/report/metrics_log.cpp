@@ -25,7 +25,7 @@ bool is_after(const ProgressState& progress, const nlohmann::json& record) {
   if (type == "step")
     return epoch > done && (epoch > done + 1 || record.value("step", Count{0}) > progress.step_in_epoch);
   if (type == "epoch" || type == "traffic" || type == "ranks") return epoch > done;
-  if (type == "evaluation" || type == "classes")
+  if (type == "evaluation" || type == "classes" || type == "targets")
     return epoch > done || (epoch == done && progress.evaluation_due);
   if (type == "final") return record.value("epochs", Count{0}) > done;
   return false;

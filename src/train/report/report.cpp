@@ -66,12 +66,13 @@ std::string banner(const RunFacts& facts) {
   const TrainConfig& config = facts.config;
   const bool as_stored = config.feature_format == plan::FeatureFormat::stored;
   std::string text = fmt::format(
-      "graph   {}: {} nodes, {} edges, {} features ({}), {} classes\n"
+      "graph   {}: {} nodes, {} edges, {} features ({}), {}\n"
       "        {} / {} / {} training, validation, test nodes\n",
       manifest.name, format_count(manifest.book.num_nodes()), format_count(manifest.num_edges),
       manifest.feature_cols, as_stored ? manifest.feature_type() : enum_name(config.feature_format),
-      manifest.num_classes, format_count(manifest.num_train), format_count(manifest.num_valid),
-      format_count(manifest.num_test));
+      manifest.targets.empty() ? fmt::format("{} classes", manifest.num_classes)
+                               : counted(std::ssize(manifest.targets), "target"),
+      format_count(manifest.num_train), format_count(manifest.num_valid), format_count(manifest.num_test));
   text += fmt::format(
       "model   {}: fanouts {}, hidden {}, {} parameters\n"
       "        {}, lr {}, {} per step, {} per epoch\n",
@@ -150,6 +151,7 @@ json run_record(const RunFacts& facts) {
           {"steps_per_epoch", facts.steps_per_epoch},
           {"feature_cols", manifest.feature_cols},
           {"classes", manifest.num_classes},
+          {"targets", manifest.targets.size()},
           {"unlabelled",
            {{"train", facts.missing.train}, {"valid", facts.missing.valid}, {"test", facts.missing.test}}},
           {"batch_nodes", facts.batch_sizes.nodes},
@@ -204,7 +206,7 @@ json step_record(int epoch, Count step_in_epoch, double loss, double train_accur
           {"epoch", epoch},
           {"step", step_in_epoch},
           {"loss", number(loss)},
-          {"train_accuracy", train_accuracy}};
+          {"train_accuracy", number(train_accuracy)}};
 }
 
 json epoch_record(const EpochReport& e) {
@@ -306,9 +308,9 @@ std::string short_count(double count) {
 
 std::string stages_line(const EpochReport& e) {
   return fmt::format(
-      "  epoch {}: train accuracy {:.4f}; sample {}, gather {}; compute {}, wait for batches {}, sum over "
+      "  epoch {}: train accuracy {}; sample {}, gather {}; compute {}, wait for batches {}, sum over "
       "ranks {}{}",
-      e.epoch, e.train_accuracy, format_seconds(e.stages.sample), format_seconds(e.stages.gather),
+      e.epoch, score_text(e.train_accuracy), format_seconds(e.stages.sample), format_seconds(e.stages.gather),
       format_seconds(e.compute_seconds()), format_seconds(e.stages.wait), format_seconds(e.sum_seconds),
       gathered_text(e));
 }

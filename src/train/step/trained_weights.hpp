@@ -32,6 +32,7 @@ class TrainedWeights {
   void load_into(torch::nn::Module& model) const;
   /// The shape of the model; 0 where the file does not have it.
   ModelShape shape() const;
+  const ModelFacts& facts() const { return file_.metadata; }
   std::string target() const;  ///< the type of nodes that the model is about; empty if the file has none
 
  private:

@@ -39,18 +39,22 @@ class NodeClasses final : public Task {
   void require(const TaskInput& input) const override;
   Count output_cols(const graph::Manifest& manifest) const override { return manifest.num_classes; }
   batches::SeedTargets targets(const store::MachineGraph& graph) const override {
-    return batches::labels_of(graph);
+    return graph.manifest().targets.empty() ? batches::labels_of(graph) : batches::SeedTargets();
   }
   std::unique_ptr<Loss> make_loss(const store::MachineGraph& graph, const comm::Ranks& ranks) const override;
   std::unique_ptr<ScoreBoard> make_board(const graph::Manifest& manifest, Count outputs) const override;
   Scores no_scores() const override { return no_class_scores(); }
-  std::string metric() const override { return std::string(enum_name(config_.metric)); }
+  std::string metric() const override { return std::string(enum_name(chosen_metric(config_))); }
 
  private:
   const TrainConfig& config_;
 };
 
 void NodeClasses::require(const TaskInput& input) const {
+  if (input.targets > 0)
+    throw InputError(fmt::format("--loss {} predicts classes, but {} has targets of regression",
+                                 enum_name(config_.loss), input.graph),
+                     "Use --loss mse, mae or huber.");
   if (input.num_classes == 1 && !input.multi_label) {
     throw InputError(
         fmt::format("{}: all labels of the graph are one class, and there is nothing to learn", input.graph),

@@ -217,6 +217,27 @@ TEST_F(NodeFilesTest, ReplaceWhatTheDatasetSays) {
   EXPECT_EQ(graph.splits.valid, (std::vector<NodeId>{1, 4}));
 }
 
+TEST_F(NodeFilesTest, HoldTargetsOfRegression) {
+  const std::string edges = "csv:" + write("edges.csv", "0,1\n1,2\n");
+  const auto read = [&](const std::string& file) {
+    return read_graph(edges, {.direction = Direction::directed},
+                      {.labels = file, .label_kind = LabelKind::targets, .train = write("t.csv", "0\n2\n")});
+  };
+  const auto word = [](float value) { return std::bit_cast<std::int32_t>(value); };
+  const Graph graph = read(write("y.csv", "id,a,b\n2,-1,7.5\n0,3,\n"));
+  EXPECT_EQ(graph.target_cols, 2);
+  EXPECT_EQ(graph.num_classes, 0);
+  EXPECT_EQ(graph.labels, (std::vector<std::int32_t>{word(3), kMissingTarget, kMissingTarget, kMissingTarget,
+                                                     word(-1), word(7.5)}));
+  EXPECT_EQ(target_scales(graph), (std::vector<TargetScale>{{.mean = 1, .deviation = 2}, {.mean = 7.5}}));
+  EXPECT_EQ(read(write("y.npy", npy_bytes<std::int64_t>("<i8", "(3,)", {5, -2, 0}))).labels,
+            (std::vector<std::int32_t>{word(5), word(-2), word(0)}));
+  expect_error([&] { read(write("y.npy", npy_bytes<double>("<f8", "(3,)", {5, 1e39, 0}))); },
+               {"y.npy: the target 1e+39 in row 1 does not fit into an f32"});
+  expect_error([&] { read(write("y.npy", npy_bytes<double>("<f8", "(3,)", {5, 0, std::nan("")}))); },
+               {"training node 2 has no label"});
+}
+
 TEST_F(NodeFilesTest, AreRefusedIfTheyDoNotFit) {
   const std::string edges = "csv:" + write("edges.csv", "0,1\n1,7\n");
   const std::string x = write("x.npy", npy_bytes<float>("<f4", "(2, 1)", {0, 1}));

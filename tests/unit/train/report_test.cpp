@@ -208,7 +208,7 @@ TEST(RunRecord, HasWhatMakesTheRun) {
     "type": "run", "version": 1, "graph": "parts/products", "nodes": 2500, "edges": 64000, "parts": 2,
     "model": "sage", "fanouts": [15, 10, 5], "sampler": "uniform", "replace": false,
     "labor_dependent": false, "inductive": false, "hidden": 256, "global_batch_size": 2048, "steps_per_epoch": 97,
-    "feature_cols": 100, "classes": 47, "unlabelled": {"train": 1, "valid": 2, "test": 3},
+    "feature_cols": 100, "classes": 47, "targets": 0, "unlabelled": {"train": 1, "valid": 2, "test": 3},
     "plan": [{"tensor": "features", "stratum": "replicated", "rows": 2000, "bytes": 800000, "share": 0.9,
               "bytes_per_second": 1.5e12},
              {"tensor": "labels", "stratum": "host", "rows": 2500, "bytes": 10000, "share": null,

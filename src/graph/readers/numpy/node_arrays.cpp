@@ -91,7 +91,7 @@ void StatedNodes::take(std::optional<Count> stated, const std::string& stated_by
 
 void StatedNodes::take_arrays() {
   if (fs::exists(folder / "num_nodes.npy")) take(number_in(folder / "num_nodes.npy"), "num_nodes.npy");
-  for (const char* const name : {"x.npy", "y.npy", "node_weight.npy"}) {
+  for (const char* const name : {"x.npy", "y.npy", "targets.npy", "node_weight.npy"}) {
     if (!fs::exists(folder / name)) continue;
     const NpyArray array = read_npy(folder / name);
     if (!array.shape.empty()) take(array.shape[0], name);
@@ -104,7 +104,11 @@ void read_labels_and_splits(Graph& graph, const fs::path& folder, ThreadPool& po
   const auto split = [&](const char* name) {
     return has(name) ? read_split_file(graph, folder / name, pool) : std::vector<NodeId>();
   };
+  if (has("y.npy") && has("targets.npy"))
+    throw InputError(fmt::format("{}: both y.npy and targets.npy", folder.string()),
+                     "Nodes have classes (y.npy) or targets of regression: remove one of them.");
   if (has("y.npy")) read_labels_file(graph, folder / "y.npy", pool, scratch);
+  if (has("targets.npy")) read_labels_file(graph, folder / "targets.npy", pool, scratch, LabelKind::targets);
   if (has("valid.npy") && has("val.npy"))
     throw InputError(fmt::format("{}: both valid.npy and val.npy", folder.string()), "Remove one of them.");
   graph.splits = {.train = split("train.npy"),

@@ -80,7 +80,7 @@ Graph read_typed_npy(const DatasetSource& source, const ReadOptions& options, As
   TypedParts parts{.name = fs::weakly_canonical(folder).filename().string(), .nodes = {}, .edges = {}};
   std::vector<std::size_t> labelled;
   for (const fs::path& type : types) {
-    if (has_any(type, {"y.npy", "train.npy", "valid.npy", "val.npy", "test.npy"}))
+    if (has_any(type, {"y.npy", "targets.npy", "train.npy", "valid.npy", "val.npy", "test.npy"}))
       labelled.push_back(parts.nodes.size());
     parts.nodes.push_back(read_nodes(type, assembly));
   }

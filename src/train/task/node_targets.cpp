@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "strata/train/config.hpp"
+#include "strata/train/task.hpp"
+#include "strata/util/error.hpp"
+#include "task/target_loss.hpp"
+#include "task/target_scores.hpp"
+#include "torch_device.hpp"
+
+namespace strata::train {
+namespace {
+
+using Scales = std::vector<graph::TargetScale>;
+
+constexpr const char* kScales = "target_scales";  // in a model's file: [[mean, deviation], ...]
+
+Scales read_scales(const ModelFacts& facts) {
+  const auto found = facts.find(kScales);
+  if (found == facts.end()) return {};
+  Scales scales;
+  try {
+    for (const auto& [mean, deviation] :
+         nlohmann::json::parse(found->second).get<std::vector<std::pair<double, double>>>())
+      scales.push_back({.mean = mean, .deviation = deviation});
+  } catch (const nlohmann::json::exception&) {
+    throw InputError(fmt::format("the model's {} are no list of pairs", kScales), "Train it again.");
+  }
+  return scales;
+}
+
+class NodeTargets final : public Task {
+ public:
+  NodeTargets(const TrainConfig& config, Scales learned) : config_(config), learned_(std::move(learned)) {}
+  void require(const TaskInput& input) const override;
+  Count output_cols(const graph::Manifest& manifest) const override { return std::ssize(manifest.targets); }
+  batches::SeedTargets targets(const store::MachineGraph& graph) const override {
+    return graph.manifest().targets.empty() ? batches::SeedTargets() : batches::labels_of(graph);
+  }
+  std::unique_ptr<Loss> make_loss(const store::MachineGraph& graph, const comm::Ranks& ranks) const override {
+    return std::make_unique<TargetLoss>(config_.loss, scales(graph.manifest()), torch_device(ranks.device()));
+  }
+  std::unique_ptr<ScoreBoard> make_board(const graph::Manifest& manifest, Count) const override {
+    return std::make_unique<TargetScoreBoard>(config_.loss, scales(manifest));
+  }
+  Scores no_scores() const override { return no_target_scores(); }
+  std::string metric() const override { return std::string(enum_name(chosen_metric(config_))); }
+  bool counts_hits() const override { return false; }
+  void to_prediction(std::span<float> outputs, const graph::Manifest& manifest) const override {
+    const Scales units = scales(manifest);
+    for (std::size_t c = 0; c < outputs.size(); ++c)
+      outputs[c] = static_cast<float>(outputs[c] * units[c].deviation + units[c].mean);
+  }
+  ModelFacts facts(const graph::Manifest& manifest) const override {
+    nlohmann::json columns = nlohmann::json::array();
+    for (const graph::TargetScale& scale : scales(manifest)) columns.push_back({scale.mean, scale.deviation});
+    return {{kScales, columns.dump()}};
+  }
+
+ private:
+  /// The scales that the model learns or has learned.
+  Scales scales(const graph::Manifest& manifest) const {
+    if (!learned_.empty()) return learned_;
+    return config_.scale_targets ? manifest.targets : Scales(manifest.targets.size());
+  }
+
+  const TrainConfig& config_;
+  Scales learned_;  ///< of a model that was trained before; empty: those of the graph
+};
+
+void NodeTargets::require(const TaskInput& input) const {
+  if (input.targets > 0) return;
+  throw InputError(
+      fmt::format("--loss {} needs targets of regression, but {} has {}", enum_name(config_.loss),
+                  input.graph, input.num_classes > 0 ? "classes" : "no labels"),
+      "Build it from an input with targets (strata-partition build --targets FILE), or use --loss "
+      "cross-entropy.");
+}
+
+}  // namespace
+
+std::unique_ptr<Task> make_node_targets(const TrainConfig& config, const ModelFacts& facts) {
+  return std::make_unique<NodeTargets>(config, read_scales(facts));
+}
+
+std::unique_ptr<Task> make_task(const TrainConfig& config, const ModelFacts& facts) {
+  return is_regression(config.loss) ? make_node_targets(config, facts) : make_node_classes(config);
+}
+
+}  // namespace strata::train

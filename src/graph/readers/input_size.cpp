@@ -289,6 +289,27 @@ void measure_ogb(const DatasetSource& source, InputSize& size) {
   if (file.contains("node_feat")) add_features(file.describe("node_feat"), size);
 }
 
+/// Measures the same layout with types.
+void measure_typed_ogb(const DatasetSource& source, InputSize& size) {
+  const fs::path raw = source.place / "raw";
+  for (const fs::path& file : dataset_files(source))
+    if (file.parent_path() != raw) add_split(file, size);
+  const auto visit = [&](const char* name, const auto& add) {
+    if (!fs::exists(raw / name)) return;
+    const NpzFile file(raw / name);
+    for (const std::string& array : file.names()) add(file.describe(array));
+  };
+  Count edges = 0;
+  visit("edge_index_dict.npz", [&](const NpyArray& array) {
+    edges += array.size() / 2;
+    size.bytes_of_edges += bytes_of(array);
+  });
+  visit("node_feat_dict.npz", [&](const NpyArray& array) { size.bytes_in_memory += bytes_of(array); });
+  visit("node-label.npz", [&](const NpyArray& array) { add_labels(array, size); });
+  size.nodes = 0;  // of each type, not of one
+  size.edges = edges;
+}
+
 struct Header {
   std::string first_line;
   std::vector<Count> numbers;  ///< of the first line that is no comment; at least four
@@ -419,6 +440,7 @@ void measure_dataset(const DatasetSource& source, InputSize& size) {
       return measure_stated(source, size);
     case Format::ogb:
       if (fs::exists(source.place / "raw" / "data.npz")) return measure_ogb(source, size);
+      if (fs::exists(source.place / "raw" / "edge_index_dict.npz")) return measure_typed_ogb(source, size);
       [[fallthrough]];
     case Format::graphbolt:
     case Format::dgl_chunked:

@@ -50,10 +50,6 @@ class OgbReader {
     if (!fs::is_directory(raw_))
       throw InputError(fmt::format("{}: no folder 'raw' in it", folder_.string()),
                        "Give the folder of an OGB set, as ogb:dataset/ogbn_arxiv.");
-    if (fs::exists(raw_ / "edge_index_dict.npz"))
-      throw InputError(
-          fmt::format("{}: a graph of several types as .npz", (raw_ / "edge_index_dict.npz").string()),
-          "Graphs of several types are read as tables: raw/triplet-type-list.csv.gz and so on.");
     if (fs::exists(raw_ / "data.npz"))
       read_binary();
     else

@@ -21,6 +21,11 @@ CsvTable<NodeId> read_numbers(const fs::path& path, ThreadPool& pool) {
 
 }  // namespace
 
+bool has_ogb_types(const fs::path& place) {
+  return fs::exists(place / "raw" / "edge_index_dict.npz") ||
+         find_ogb_table(place / "raw", "triplet-type-list").has_value();
+}
+
 std::optional<fs::path> find_ogb_table(const fs::path& folder, const std::string& name) {
   for (const char* const ending : {".csv.gz", ".csv"}) {
     const fs::path path = folder / (name + ending);

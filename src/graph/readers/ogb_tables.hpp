@@ -9,6 +9,9 @@
 
 namespace strata::graph {
 
+/// Whether the folder of a set describes several types of nodes, in tables or arrays.
+bool has_ogb_types(const std::filesystem::path& place);
+
 /// Tables in the folders of OGB. All throw InputError with the path.
 
 /// "NAME.csv.gz", or the same inflated.

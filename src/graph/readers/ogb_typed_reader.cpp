@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// OGB's sets of several types of nodes, as tables.
+// OGB's sets of several types of nodes, as tables or as arrays of NumPy.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "readers/columns.hpp"
@@ -76,11 +77,22 @@ ValuesOfTypes read_values_of_types(const fs::path& path) {
   return {.types = std::move(rows[0]), .values = std::move(rows[1])};
 }
 
+/// The number in an array with one for each graph of a set. Refuses sets of several graphs.
+Count count_in(const NpzFile& file, const std::string& name) {
+  const NpyArray array = file.array(name);
+  const std::vector<NodeId> counts = ids_of(array);
+  if (counts.size() != 1 || counts[0] < 0)
+    throw InputError(fmt::format("{}: not the number of one graph", array.origin),
+                     "Only sets of one graph are supported.");
+  return counts[0];
+}
+
 class TypedOgbReader {
  public:
   TypedOgbReader(const DatasetSource& source, const ReadOptions& options, Assembly& assembly)
       : source_(source),
         raw_(source.place / "raw"),
+        is_binary_(fs::exists(raw_ / "edge_index_dict.npz")),
         options_(options),
         pool_(assembly.pool),
         assembly_(assembly) {
@@ -91,8 +103,8 @@ class TypedOgbReader {
     if (source_.weight_column)
       throw InputError(fmt::format("{}: weight= of a graph of several types", source_.place.string()),
                        "Edge features of several relations are not read; leave it out.");
-    read_nodes();
-    read_relations();
+    is_binary_ ? read_node_arrays() : read_nodes();
+    is_binary_ ? read_relation_arrays() : read_relations();
     if (source_.reverse) add_reverses(parts_);
     Graph graph = join_types(std::move(parts_), options_, assembly_);
     for (const std::size_t target : assembly_.targets) read_target(target, graph);
@@ -120,6 +132,41 @@ class TypedOgbReader {
     for (std::size_t t = 0; t < parts_.nodes.size(); ++t)
       if (table_of(raw_ / "node-label", parts_.nodes[t].type, "node-label", has_label)) labelled.push_back(t);
     assembly_.targets = choose_targets(parts_.nodes, labelled, source_.target, source_.place.string());
+  }
+
+  void read_node_arrays() {
+    const NpzFile counts(raw_ / "num_nodes_dict.npz");
+    check_names(counts.names(), raw_ / "num_nodes_dict.npz");
+    for (const std::string& type : counts.names())  // ascending, as OGB's package sorts them
+      parts_.nodes.push_back({.type = type, .count = count_in(counts, type)});
+    if (const auto features = arrays_of("node_feat_dict.npz"))
+      for (TypedParts::Nodes& nodes : parts_.nodes)
+        if (features->contains(nodes.type))
+          nodes.features = features_of(features->array(nodes.type, &pool_), nodes.count, pool_, nullptr);
+    const std::optional<NpzFile> labels = arrays_of("node-label.npz");
+    std::vector<std::size_t> labelled;
+    for (std::size_t t = 0; t < parts_.nodes.size(); ++t)
+      if (labels && labels->contains(parts_.nodes[t].type)) labelled.push_back(t);
+    assembly_.targets = choose_targets(parts_.nodes, labelled, source_.target, source_.place.string());
+  }
+
+  std::optional<NpzFile> arrays_of(const char* name) const {
+    return fs::exists(raw_ / name) ? std::optional<NpzFile>(raw_ / name) : std::nullopt;
+  }
+
+  void read_relation_arrays() {
+    const NpzFile arrays(raw_ / "edge_index_dict.npz");
+    std::vector<EdgeType> types;
+    for (const std::string& name : arrays.names())
+      types.push_back(parse_relation(name, "___", (raw_ / "edge_index_dict.npz").string()));
+    // as OGB's package does, which sorts the three names, not the joined ones
+    std::ranges::sort(types, {}, [](const EdgeType& t) { return std::tie(t.source, t.name, t.destination); });
+    for (const EdgeType& type : types) {
+      const std::string name = fmt::format("{}___{}___{}", type.source, type.name, type.destination);
+      parts_.edges.push_back(edges_between(type, arrays.array(name, &pool_), assembly_.scratch));
+    }
+    if (fs::exists(raw_ / "edge_feat_dict.npz"))
+      spdlog::warn("{}: edge features are not read", (raw_ / "edge_feat_dict.npz").string());
   }
 
   void read_features() {
@@ -162,16 +209,28 @@ class TypedOgbReader {
     }
   }
 
+  std::optional<NodeLabels> read_labels(const std::string& type, Count count) const {
+    if (const auto arrays = arrays_of("node-label.npz"); is_binary_ && arrays && arrays->contains(type)) {
+      NodeLabels labels = labels_of(arrays->array(type, &pool_));
+      if (labels.rows != count)
+        throw InputError(fmt::format("{}: {} labels for the {} nodes of '{}'",
+                                     (raw_ / "node-label.npz").string(), labels.rows, count, printable(type)),
+                         "Write one label per node; nan stands for a missing one.");
+      return labels;
+    }
+    const auto path = find_ogb_table(raw_ / "node-label" / type, "node-label");
+    if (!path) return std::nullopt;
+    return read_csv_labels(*path, {.rows = count, .cols = std::nullopt, .rows_from = "num-node-dict"}, pool_,
+                           nullptr);
+  }
+
   void read_target(std::size_t target, Graph& graph) {
     const std::string& type = graph.types.nodes[target];
     Graph nodes = nodes_of(graph, target);
-    if (const auto path = find_ogb_table(raw_ / "node-label" / type, "node-label")) {
-      NodeLabels labels = read_csv_labels(
-          *path, {.rows = nodes.num_nodes(), .cols = std::nullopt, .rows_from = "num-node-dict"}, pool_,
-          nullptr);
-      nodes.labels = std::move(labels.values);
-      nodes.multi_label = labels.set_of > 0;
-      nodes.num_classes = labels.set_of;
+    if (std::optional<NodeLabels> labels = read_labels(type, nodes.num_nodes())) {
+      nodes.labels = std::move(labels->values);
+      nodes.multi_label = labels->set_of > 0;
+      nodes.num_classes = labels->set_of;
     }
     if (const auto folder = ogb_split_folder(source_.place, source_.choice)) {
       const std::optional<ValuesOfTypes> has = flags(*folder, "nodetype-has-split");
@@ -183,6 +242,7 @@ class TypedOgbReader {
 
   const DatasetSource& source_;
   fs::path raw_;
+  bool is_binary_;
   const ReadOptions& options_;
   ThreadPool& pool_;
   Assembly& assembly_;

@@ -68,9 +68,8 @@ Graph read_dataset(const DatasetSource& source, const ReadOptions& options, Asse
   check_place(source);
   switch (source.format) {
     case DatasetSource::Format::ogb:
-      return find_ogb_table(source.place / "raw", "triplet-type-list")
-                 ? read_typed_ogb(source, options, assembly)
-                 : read_ogb(source, options, assembly);
+      return has_ogb_types(source.place) ? read_typed_ogb(source, options, assembly)
+                                         : read_ogb(source, options, assembly);
     case DatasetSource::Format::graphbolt:
       return read_graphbolt(source, options, assembly);
     case DatasetSource::Format::npy:

@@ -246,7 +246,7 @@ TEST_F(Ogb, RefusesSetsOfOtherKinds) {
   gz("raw/num-node-list", "2\n2\n");
   refuse({"num-node-list.csv.gz", "2 graphs"});
   write_text(root() / "raw/edge_index_dict.npz", "");
-  refuse({"edge_index_dict.npz: a graph of several types as .npz"});
+  refuse({"num_nodes_dict.npz: no such file"});
 }
 
 TEST_F(Ogb, ANumberOfNodesBeyondReasonDoesNotTakeTheMemory) {

@@ -101,6 +101,60 @@ TEST_F(TypedOgb, RefusesWhatDoesNotFit) {
   refuse({"weight= of a graph of several types"}, ",weight=0");
 }
 
+/// The same set in the binary layout of OGB's package.
+class BinaryTypedOgb : public TypedOgb {
+ protected:
+  BinaryTypedOgb() {
+    std::filesystem::remove_all(folder_ / "raw");
+    arrays("num_nodes_dict", {{"paper", npy_bytes<std::int64_t>("<i8", "(1,)", {3})},
+                              {"author", npy_bytes<std::int64_t>("<i8", "(1,)", {2})}});
+    arrays("num_edges_dict", {});
+    edges({0, 1, 1, 2, 2, 0});
+    arrays("node_feat_dict", {{"paper", npy_bytes<float>("<f4", "(3, 2)", {1, 2, 3, 4, 7, 8})}});
+    arrays("node-label", {{"paper", npy_bytes<std::int64_t>("<i8", "(3, 1)", {1, 0, 2})}});
+  }
+  void arrays(const std::string& name,
+              const std::vector<std::pair<std::string, std::string>>& members) const {
+    test::ZipWriter zip;
+    for (const auto& [member, contents] : members)
+      zip.add({.name = member + ".npy", .contents = contents, .deflated = true});
+    write_text(folder_ / ("raw/" + name + ".npz"), zip.finish());
+  }
+  void edges(const std::vector<std::int64_t>& written) const {
+    arrays("edge_index_dict",
+           {{"paper___cites___paper", npy_bytes<std::int64_t>("<i8", "(2, 2)", {1, 2, 0, 0})},
+            {"author___writes___paper", npy_bytes<std::int64_t>("<i8", "(2, 3)", written)}});
+  }
+};
+
+TEST_F(BinaryTypedOgb, IsReadAsTheTablesAre) {
+  const Graph graph = read();
+  EXPECT_EQ(graph.types.nodes, (std::vector<std::string>{"author", "paper"}));
+  EXPECT_EQ(graph.types.edges,
+            (std::vector<EdgeType>{{"author", "writes", "paper"}, {"paper", "cites", "paper"}}));
+  EXPECT_EQ(sublist(graph.structure, 4, 0), (Ids{0, 1}));
+  EXPECT_EQ(sublist(graph.structure, 2, 1), (Ids{3, 4}));
+  EXPECT_EQ(graph.types.feature_cols, (std::vector<Count>{0, 2}));
+  EXPECT_EQ(row(graph, 3), (std::vector<float>{3, 4}));
+  EXPECT_EQ(graph.labels, (Labels{-1, -1, 1, 0, 2}));
+  EXPECT_EQ(graph.splits.train, Ids{4});
+  EXPECT_EQ(read(",reverse").structure.num_edges(), 10);
+}
+
+TEST_F(BinaryTypedOgb, RefusesWhatDoesNotFit) {
+  edges({0, 1, 2, 2, 2, 0});
+  refuse({"edge 2 names node 2 of the type 'author', which has 2 nodes"});
+  edges({0, 1, 1, 2, 2, 0});
+  arrays("node-label", {{"paper", npy_bytes<std::int64_t>("<i8", "(2,)", {1, 0})}});
+  refuse({"node-label.npz: 2 labels for the 3 nodes of 'paper'"});
+  arrays("num_nodes_dict", {{"paper", npy_bytes<std::int64_t>("<i8", "(2,)", {3, 3})}});
+  refuse({"num_nodes_dict.npz", "not the number of one graph"});
+  arrays("num_nodes_dict", {{"../paper", npy_bytes<std::int64_t>("<i8", "(1,)", {3})}});
+  refuse({"num_nodes_dict.npz: '../paper' is no name"});
+  std::filesystem::remove(folder_ / "raw/num_nodes_dict.npz");
+  refuse({"num_nodes_dict.npz: no such file"});
+}
+
 constexpr const char* kTypedMetadata = R"({"graph_name": "mini",
  "node_type": ["author", "paper"], "num_nodes_per_chunk": [[2], [2, 1]],
  "edge_type": ["author:writes:paper", "paper:cites:paper"], "num_edges_per_chunk": [[3], [1, 1]],

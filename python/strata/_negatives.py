@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from strata import _arguments, _core
 from strata._arrays import host_array, ids_array
-from strata._links import Links, destinations_of
+from strata._links import Links, destinations_of, relation_of
+from strata._process import together
 from strata.errors import InputError
 from strata.graph import Graph
 
@@ -119,23 +120,31 @@ class NegativeSampling:
 
     def to_core(self, graph: Graph, links: Links, original: bool | None) -> _core.NegativeOptions:
         """What the extension takes. Collective."""
+        together(lambda: self._check_candidates(relation_of(graph, links.relation).destinations[1], links.size))
         listed = None
         if self.candidates is not None:
-            if len(self.candidates) != links.size:
-                raise InputError(
-                    f"candidates have {len(self.candidates)} rows for {links.size} links", "Give a row for each link."
-                )
             listed = destinations_of(graph, links.relation, self.candidates.reshape(-1), original)
-        return _core.NegativeOptions.make(
-            mode=self.mode,
-            amount=float(self.amount),
-            source_weights=_weights(self.src_weight, "src_weight"),
-            destination_weights=_weights(self.dst_weight, "dst_weight"),
-            strict=self.strict,
-            self_loops=self.self_loops,
-            group=self.group,
-            listed=listed,
+        return together(
+            lambda: _core.NegativeOptions.make(
+                mode=self.mode,
+                amount=float(self.amount),
+                source_weights=_weights(self.src_weight, "src_weight"),
+                destination_weights=_weights(self.dst_weight, "dst_weight"),
+                strict=self.strict,
+                self_loops=self.self_loops,
+                group=self.group,
+                listed=listed,
+            )
         )
+
+    def _check_candidates(self, num_nodes: int, num_links: int) -> None:
+        ids = self.candidates
+        if ids is None:
+            return
+        if len(ids) != num_links:
+            raise InputError(f"candidates have {len(ids)} rows for {num_links} links", "Give a row for each link.")
+        if ids.size and not 0 <= ids.min() <= ids.max() < num_nodes:
+            raise IndexError(f"candidates are {ids.min()} to {ids.max()}, but there are {num_nodes} nodes of their type")
 
 
 def _weights(values: Any, name: str) -> Any:

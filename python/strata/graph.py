@@ -337,7 +337,7 @@ def require_graph(graph: Any, several_types: bool = False) -> None:
         raise TypeError(f"the graph is {graph!r}; give one of strata.load(), from_tensors(), from_pyg(data), from_dgl(graph) ...")
     if graph._types is not None and not several_types:
         raise InputError(
-            "the graph has several types of nodes or edges, which only strata.NeighborLoader takes",
+            "the graph has several types of nodes or edges, which loaders and strata.dgl.HeteroGraph take",
             "Make one of a single type: strata.from_pyg(data.to_homogeneous()).",
         )
 

@@ -252,15 +252,13 @@ class Ranks(unittest.TestCase):
         groups, candidates = integers(5, 700), integers(60, 6, 30)
         known = metrics.KnownEdges(*(part[:600] for part in self.edges))
         for decoder, side, left_out in itertools.product(
-            (self.decoder, nn.TransE(4, 8).to(DEVICE)), ("tail", "head"), (None, known)
+            (self.decoder, nn.TransE(4, 8, 2.0).to(DEVICE)), ("tail", "head"), (None, known)
         ):
             options = {"side": side, "known": left_out}
-            ranks = metrics.link_ranks(decoder, self.rows, *self.edges, candidates=candidates, groups=groups, **options)
-            own = metrics.link_ranks(decoder, self.rows, *self.edges, candidates=candidates[groups], **options)
-            if decoder is self.decoder:
-                self.assertTrue(torch.equal(ranks, own))
-            else:
-                torch.testing.assert_close(ranks, own, rtol=0, atol=2)  # by other roundings of sums
+            rows = self.rows if decoder is self.decoder else torch.randn(60, 8, device=DEVICE)
+            ranks = metrics.link_ranks(decoder, rows, *self.edges, candidates=candidates, groups=groups, **options)
+            own = metrics.link_ranks(decoder, rows, *self.edges, candidates=candidates[groups], **options)
+            self.assertLessEqual(float((ranks - own).abs().max()), 0 if decoder is self.decoder else 1)  # sums are rounded
         for wrong in (
             {"groups": groups[:3]},
             {"groups": groups, "candidates": None},
@@ -283,7 +281,8 @@ class Ranks(unittest.TestCase):
             count = 5000 if isinstance(decoder, nn.DotProduct) else 600
             rows = torch.randn(1, 10, device=DEVICE).repeat(count, 1)
             ends = integers(count, 520), integers(7, 520), integers(count, 520)
-            for candidates in (None, integers(count, 101), integers(count, 520, 101)):
+            shared = [integers(count, 101)] if isinstance(decoder, nn.decoders.ProductDecoder) else []
+            for candidates in (None, *shared, integers(count, 520, 101)):
                 ranks = metrics.link_ranks(decoder.to(DEVICE), rows, *ends, candidates=candidates)
                 middle = (count + 1) / 2 if candidates is None else 1 + (candidates != ends[2].unsqueeze(1)).sum(1).double() / 2
                 self.assertTrue(bool((ranks == middle).all()), f"{decoder} {ranks}")

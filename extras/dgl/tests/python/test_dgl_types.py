@@ -161,6 +161,31 @@ class Types(unittest.TestCase):
         means = dgl_names.nn.HeteroGraphConv(layers, lambda results, kind: len(results))(block, x)
         self.assertEqual(means, {"paper": 3, "author": 1})
 
+    def test_graphs_answer_to_names(self):
+        graph = dgl_names.HeteroGraph(self.graph)
+        self.assertEqual((graph.ntypes, graph.canonical_etypes), (self.data.node_types, self.data.edge_types))
+        self.assertEqual([graph.num_nodes(kind) for kind in (*graph.ntypes, None)], [200, 60, 9, 4, 273])
+        self.assertEqual((graph.num_edges("cites"), graph.num_edges(), graph.etypes[0]), (1200, 3200, "writes"))
+        self.assertTrue(torch.equal(graph.nodes["paper"].data["y"], self.data["paper"].y))
+        self.assertTrue(torch.equal(graph.ndata["x"]["venue"], self.data["venue"].x))
+        self.assertTrue(torch.equal(graph.nodes("venue"), torch.arange(9)))
+        self.assertTrue(torch.equal(graph.edges(etype=CITES, form="eid"), torch.arange(1200)))
+        with graph.local_scope():
+            graph.edges["cites"].data["w"] = torch.ones(1200)
+            self.assertEqual(list(graph.edata["w"]), [CITES])
+        self.assertNotIn("w", graph.edata)
+        loader = dgl_names.DataLoader(graph, {"paper": [1]}, dgl_names.NeighborSampler([1]), batch_size=1, blocks="strata")
+        self.assertEqual(next(iter(loader))[1]["paper"].tolist(), [1])
+        for message, call in (
+            ("no type of nodes 'book'", lambda: graph.num_nodes("book")),
+            ("form='uv'", lambda: graph.edges(etype=CITES)),
+            ("has several types", lambda: dgl_names.DGLGraph(self.graph)),
+        ):
+            with self.assertRaisesRegex(strata.InputError, message):
+                call()
+        with strata.from_tensors([[0], [1]], num_nodes=2) as plain, self.assertRaisesRegex(strata.InputError, "DGLGraph"):
+            dgl_names.HeteroGraph(plain)
+
     def test_rows_are_added_by_type(self):
         _, _, (block, _) = next(iter(self.loader()))
         with block.local_scope():

@@ -39,6 +39,7 @@ from strata.dgl.dataloading import (
 from strata.dgl.graphs import DGLGraph
 from strata.dgl.sampling import Frontier, in_subgraph, sample_neighbors
 from strata.dgl.typed_blocks import HeteroBlock
+from strata.dgl.typed_graphs import HeteroGraph
 
 __all__ = [
     "EID",
@@ -49,6 +50,7 @@ __all__ = [
     "DataLoader",
     "Frontier",
     "HeteroBlock",
+    "HeteroGraph",
     "MultiLayerFullNeighborSampler",
     "MultiLayerNeighborSampler",
     "NeighborSampler",

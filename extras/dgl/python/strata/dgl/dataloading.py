@@ -22,6 +22,7 @@ from strata.dgl.pairs import EdgePredictionSampler, PairLoader, pair_graphs
 from strata.dgl.options import say_what_has_no_effect
 from strata.dgl.sampling import Frontier, check_fanout, keyed, sample_neighbors
 from strata.dgl.typed_blocks import HeteroBlock
+from strata.dgl.typed_graphs import HeteroGraph
 from strata.dgl.typed_loaders import HeteroLoader
 from strata.dgl.typed_pairs import HeteroPairLoader
 from strata.errors import InputError
@@ -231,7 +232,7 @@ class DataLoader:
     NeighborSampler.
 
     Args:
-        graph: of strata.load() and its like, or a DGLGraph of one.
+        graph: of strata.load() and its like, or a DGLGraph or HeteroGraph of one.
         indices: ids or a mask, of a graph of several types {type: ids or mask}, whose seeds share batches. Those of this rank, as scripts slice them, each rank with its own number of batches; with
             `use_ddp`, those of all ranks, which are dealt to them, and loops over the batches are then collective.
         graph_sampler: a NeighborSampler, or what was derived from BlockSampler; or as_edge_prediction_sampler(), with ids of edges
@@ -246,7 +247,7 @@ class DataLoader:
 
     def __init__(
         self,
-        graph: Graph | DGLGraph,
+        graph: Graph | DGLGraph | HeteroGraph,
         indices: Any,
         graph_sampler: BlockSampler | EdgePredictionSampler,
         device: Any = None,
@@ -259,7 +260,7 @@ class DataLoader:
         blocks: str = "auto",
         **others: Any,
     ) -> None:
-        self.graph = graph_of(graph, several_types=True)
+        self.graph = graph_of(graph.graph if isinstance(graph, HeteroGraph) else graph, several_types=True)
         if not isinstance(graph_sampler, (BlockSampler, EdgePredictionSampler)):
             raise InputError(f"graph_sampler is a {type(graph_sampler).__name__}", "Derive it from strata.dgl.BlockSampler.")
         if blocks not in ("auto", "dgl", "strata"):

@@ -16,6 +16,7 @@
 #include "output/relabel.hpp"
 #include "output/staging.hpp"
 #include "strata/graph/manifest_file.hpp"
+#include "strata/graph/relation_ranges.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
 #include "strata/util/log.hpp"
@@ -47,6 +48,12 @@ void hash_ids(Hasher& hasher, IdSpan ids, const CompactGraph& structure) {
   ids.visit([&](const auto* values) { hash_stored(hasher, values, ids.size, structure); });
 }
 
+void hash_held(Hasher& hasher, const graph::EdgeSplits& splits) {
+  for (const graph::HeldEdges* const edges : {&splits.valid, &splits.test})
+    for (const auto* const ids : {&edges->sources, &edges->destinations, &edges->edge_ids})
+      hash_vector(hasher, *ids);
+}
+
 /// A hash of structure, weights, labels, splits and features' shape, however the nodes are
 /// assigned to parts.
 std::uint64_t hash_graph(const CompactGraph& structure, const graph::Graph& graph,
@@ -64,6 +71,7 @@ std::uint64_t hash_graph(const CompactGraph& structure, const graph::Graph& grap
   hash_vector(hasher, graph.splits.train);
   hash_vector(hasher, graph.splits.valid);
   hash_vector(hasher, graph.splits.test);
+  if (graph.edge_splits.any()) hash_held(hasher, graph.edge_splits);
   const Count rest[] = {graph.features.cols, static_cast<Count>(options.feature_dtype), graph.num_classes,
                         graph.multi_label, graph.undirected};
   hasher.update(rest, sizeof rest);
@@ -153,28 +161,35 @@ void check_before_work(const graph::Graph& graph, const BuildOptions& options) {
   check_num_nodes(graph.num_nodes(), options.assign);
   check_node_weights(graph.node_weights.kinds, options.assign);
   check_types(graph.types, options.assign);
+  if (options.replicate_below && graph.types.nodes.size() == 1)
+    throw InputError(fmt::format("--replicate-below {} is about types of nodes, and the graph has one",
+                                 *options.replicate_below),
+                     "Leave it out.");
 }
 
 graph::Manifest make_manifest(const graph::Graph& graph, const CompactGraph& structure,
                               const Relabeling& relabeling, const BuildOptions& options, std::string id) {
-  return {.name = graph.name,
-          .build_id = std::move(id),
-          .book = graph::PartitionBook{relabeling.offsets},
-          .num_edges = structure.num_edges(),
-          .types = graph.types,
-          .undirected = graph.undirected,
-          .has_edge_weights = !structure.weights().empty(),
-          .feature_cols = graph.features.cols,
-          .feature_dtype = options.feature_dtype,
-          .feature_code = options.feature_code,
-          .num_classes = graph.num_classes,
-          .has_labels = !graph.labels.empty(),
-          .multi_label = graph.multi_label,
-          .targets = target_scales(graph),
-          .num_train = static_cast<Count>(graph.splits.train.size()),
-          .num_valid = static_cast<Count>(graph.splits.valid.size()),
-          .num_test = static_cast<Count>(graph.splits.test.size()),
-          .num_clusters = options.assign.clusters};
+  graph::Manifest manifest{.name = graph.name,
+                           .build_id = std::move(id),
+                           .book = graph::PartitionBook{relabeling.offsets},
+                           .num_edges = structure.num_edges(),
+                           .types = graph.types,
+                           .undirected = graph.undirected,
+                           .has_edge_weights = !structure.weights().empty(),
+                           .feature_cols = graph.features.cols,
+                           .feature_dtype = options.feature_dtype,
+                           .feature_code = options.feature_code,
+                           .num_classes = graph.num_classes,
+                           .has_labels = !graph.labels.empty(),
+                           .multi_label = graph.multi_label,
+                           .num_train = static_cast<Count>(graph.splits.train.size()),
+                           .num_valid = static_cast<Count>(graph.splits.valid.size()),
+                           .num_test = static_cast<Count>(graph.splits.test.size()),
+                           .num_valid_edges = graph.edge_splits.valid.size(),
+                           .num_test_edges = graph.edge_splits.test.size(),
+                           .num_clusters = options.assign.clusters};
+  manifest.replicated_types = graph::types_to_replicate(manifest, options.replicate_below);
+  return manifest;
 }
 
 std::vector<graph::ConstraintRecord> measure_constraints(const CompactGraph& structure,
@@ -356,6 +371,7 @@ class Builder {
                                         .labels = graph_.labels,
                                         .clusters = assignment_.cluster_of,
                                         .splits = graph_.splits,
+                                        .edge_splits = graph_.edge_splits,
                                         .relabeling = relabeling_,
                                         .manifest = record.manifest,
                                         .count_between = options_.detailed},

@@ -55,6 +55,48 @@ struct Share : options::Real {
   }
 };
 
+/// Two shares, or a split and a file of its edges.
+struct EdgeSplitChoice {
+  using Value = graph::EdgeSplitOptions;
+  static std::string hint() { return "V,T|NAME=FILE"; }
+  static std::string shown(const Value&) { return ""; }
+  static void add(Value& splits, std::string_view what, std::string_view text) {
+    if (text.find('=') == text.npos) return take_shares(splits, what, text);
+    const std::size_t equals = text.find('=');
+    const std::string_view name = text.substr(0, equals);
+    std::filesystem::path* const file = name == "valid" || name == "val" ? &splits.valid_ids
+                                        : name == "test"                 ? &splits.test_ids
+                                                                         : nullptr;
+    if (file == nullptr || equals + 1 == text.size() || !file->empty() || splits.draws())
+      throw InputError(fmt::format("{} {}: not a split and a file of its edges", what, text), kRemedy);
+    *file = text.substr(equals + 1);
+  }
+
+ private:
+  static constexpr const char* kRemedy =
+      "Give the shares of validation and test, such as 0.1,0.1; or valid=FILE and test=FILE, each once.";
+
+  static void take_shares(Value& splits, std::string_view what, std::string_view text) {
+    const std::vector<std::string_view> shares = options::split_list(what, text);
+    if (shares.size() != 2 || splits.any())
+      throw InputError(fmt::format("{} {}: not two shares", what, text), kRemedy);
+    splits.valid = options::Real::from_text(what, shares[0]);
+    splits.test = options::Real::from_text(what, shares[1]);
+    if (splits.valid < 0 || splits.test < 0 || !splits.draws() || splits.valid + splits.test >= 1)
+      throw InputError(fmt::format("{} {}: shares are at least 0, and less than 1 together", what, text),
+                       kRemedy);
+  }
+};
+
+struct NodesBelow {
+  using Value = std::optional<Count>;
+  static std::string hint() { return "N"; }
+  static std::string shown(const Value&) { return ""; }
+  static Value from_text(std::string_view what, std::string_view text) {
+    return options::Integer<Count, 0>::from_text(what, text);
+  }
+};
+
 struct MemoryLimit : options::Bytes {
   static Value from_text(std::string_view what, std::string_view text) {
     constexpr Value kLeast = Value{64} << 20;
@@ -123,6 +165,11 @@ void add_partitioning(OptionTable& table, Arguments& args, const char* more) {
       "clusters", assign.clusters,
       "Also cut every part into N clusters. The ranks of a machine get seeds in the order of clusters, so "
       "that fewer rows are read by several ranks; 0: none");
+  table.add_as<NodesBelow>(
+      "replicate-below", args.build.replicate_below,
+      "Have every machine keep a copy of the rows and neighbor lists of types of fewer than N nodes, so that "
+      "no batch asks another machine for them; 0: of none. Default: the smallest types, if their copies take "
+      "at most a fiftieth of what a part takes");
   table.add("seed", assign.seed, "Random seed of all methods except range and file");
 }
 
@@ -159,6 +206,16 @@ void add_build_options(OptionTable& table, Arguments& args) {
           "max-classes", args.build.max_classes,
           "Refuse labels or metadata with more classes than this; a model has one output per class")
       .like("N");
+  table.add_as<EdgeSplitChoice>(
+      "edge-split", args.edge_split,
+      "Hold edges out of the neighbor lists, for predicting links: the shares of validation and test, drawn by "
+      "--seed, such as 0.1,0.1; or a file (.npy, .csv) of edge ids or a mask: valid=FILE, test=FILE. All edges "
+      "between two nodes are of one split");
+  table
+      .add(
+          "split-relation", args.edge_split.relations,
+          "Split the edges of these relations and their reverses, such as author__writes__paper; default: all")
+      .like("NAMES");
   add_partitioning(table, args, "");
   add_output(table, args);
   add_running(table, args, "beside the output");

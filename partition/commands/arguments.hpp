@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "commands/input_options.hpp"
+#include "strata/graph/edge_splits.hpp"
 #include "strata/partition/build.hpp"
 #include "strata/util/log.hpp"
 #include "strata/util/options.hpp"
@@ -28,6 +29,7 @@ struct Arguments {
   std::int64_t memory_bytes = 0;  ///< 0: what is free
   std::filesystem::path scratch;  ///< empty: the command's own choice
   bool json = false;
+  graph::EdgeSplitOptions edge_split;
   BuildOptions build;
 };
 

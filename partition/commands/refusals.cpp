@@ -88,9 +88,11 @@ void check_seed(const Arguments& args, const options::GivenOptions& given) {
   const PartitionMethod method = args.build.assign.method;
   const bool draws = method != PartitionMethod::range && method != PartitionMethod::file;
   const bool has_codebooks = args.build.feature_code.kind == RowCode::Kind::vq;
-  if (draws || has_codebooks || args.build.assign.clusters > 0 || !given.has("seed")) return;
+  if (draws || has_codebooks || args.edge_split.draws() || args.build.assign.clusters > 0 ||
+      !given.has("seed"))
+    return;
   throw InputError(fmt::format("--seed has no effect on --method {}, which draws nothing", enum_name(method)),
-                   "Leave it out; it is for other methods, --clusters and --features vq.");
+                   "Leave it out; it is for other methods, --clusters, --edge-split and --features vq.");
 }
 
 void check_weights_to_balance(const Arguments& args) {

@@ -50,6 +50,18 @@ void balance_training_nodes(Arguments& args, const graph::Graph& graph) {
     assign.balance = {Constraint::nodes, Constraint::train};
 }
 
+void split_edges(const Arguments& args, ReadInput& input) {
+  if (!args.edge_split.any() && !args.edge_split.relations.empty())
+    throw InputError("--split-relation has no effect without --edge-split", "Leave it out.");
+  if (!args.edge_split.any()) return;
+  if (input.stored.lists)
+    throw InputError("--edge-split needs the edges in memory, but they lie in temporary files",
+                     "Give more --memory, or use a host with more.");
+  announce("splitting edges");
+  ThreadPool pool(args.build.num_threads);
+  graph::split_edges(input.stored.graph, args.edge_split, args.build.assign.seed, pool);
+}
+
 /// Reads the input of args.input, partitions it and reports the result.
 CommandResult build_from_input(Arguments& args, const options::GivenOptions& given, StopFlag& stop) {
   check_seed(args, given);
@@ -72,6 +84,7 @@ CommandResult build_from_input(Arguments& args, const options::GivenOptions& giv
   stop.check();
   check_has_nodes(input.stored.graph, args.input);
   check_has_features(input.stored.graph, args.input);
+  split_edges(args, input);
   if (!input.scratch) balance_training_nodes(args, input.stored.graph);
   BuildReport report = input.scratch ? build(std::move(input.stored), args.build, *input.scratch, stop)
                                      : build(std::move(input.stored.graph), args.build, stop);
@@ -168,6 +181,8 @@ CommandResult run_convert(Arguments& args, const options::GivenOptions& given, S
                                      scratch_folder(args, folder_of(folder->place)));
   stop.check();
   check_has_features(input.stored.graph, args.input);
+  if (input.stored.graph.edge_splits.any())
+    spdlog::warn("edges of validation and test that neighbor lists do not have are not written");
   const graph::ListsView lists = input.lists();
   announce("writing " + folder->place.string());
   write_npy_folder(input.stored.graph, lists, folder->place, stop, [&stamp] { stamp.require_unchanged(); });

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "inspect/describe_types.hpp"
+#include "strata/graph/relation_ranges.hpp"
 #include "strata/partition/inspect.hpp"
 #include "strata/util/text.hpp"
 
@@ -35,6 +37,23 @@ std::string cut_text(const graph::PartitionRecord& record, const Summary& sum) {
   return m.undirected ? fmt::format("{}; {} undirected", stored, format_count(sum.cut_edges / 2)) : stored;
 }
 
+std::string replicated_text(const graph::Manifest& m) {
+  std::vector<std::string> types;
+  std::int64_t bytes = 0;
+  for (const std::size_t type : m.replicated_types) {
+    types.push_back(printable(m.types.nodes[type]));
+    bytes += graph::bytes_of_copies(m, type);
+  }
+  return types.empty() ? "none" : fmt::format("{} ({})", fmt::join(types, ", "), format_bytes(bytes));
+}
+
+Json replicated_json(const graph::Manifest& m) {
+  Json types = Json::array();
+  for (const std::size_t type : m.replicated_types)
+    types.push_back({{"type", m.types.nodes[type]}, {"bytes", graph::bytes_of_copies(m, type)}});
+  return types;
+}
+
 std::string overview(const graph::PartitionRecord& record, const Summary& sum) {
   const graph::Manifest& m = record.manifest;
   Table table({"graph", m.name.empty() ? "(unnamed)" : m.name});
@@ -51,6 +70,10 @@ std::string overview(const graph::PartitionRecord& record, const Summary& sum) {
   table.row({"labels", label_text(m)});
   table.row({"train / valid / test", fmt::format("{} / {} / {}", format_count(m.num_train),
                                                  format_count(m.num_valid), format_count(m.num_test))});
+  if (m.holds_edges_out())
+    table.row({"valid / test edges held out",
+               fmt::format("{} / {}", format_count(m.num_valid_edges), format_count(m.num_test_edges))});
+  if (m.types.nodes.size() > 1) table.row({"types on every machine", replicated_text(m)});
   table.row({"size", format_bytes(sum.bytes)});
   table.row({"  features", format_bytes(sum.feature_bytes)});
   table.row({"  structure", format_bytes(sum.structure_bytes)});
@@ -159,6 +182,8 @@ std::string info_json(const graph::PartitionRecord& record) {
       {"constraints", constraints},
       {"parts", parts}};
   if (m.types.typed()) json["types"] = types_json(types_of(record));
+  if (m.types.nodes.size() > 1) json["replicated_types"] = replicated_json(m);
+  if (m.holds_edges_out()) json["edge_splits"] = {{"valid", m.num_valid_edges}, {"test", m.num_test_edges}};
   return json.dump(2) + "\n";
 }
 

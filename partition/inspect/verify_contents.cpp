@@ -77,6 +77,7 @@ class ContentsCheck {
     });
     if (problems_.empty()) check_whole_structure();
     for (const auto split : {Split::train, Split::valid, Split::test}) check_split(split);
+    check_held_edges();
     check_constraints();
     return std::move(problems_);
   }
@@ -344,6 +345,26 @@ class ContentsCheck {
       }
     }
     return true;
+  }
+
+  /// Checks held-out edges by reading them, and that they lie in the parts of their destinations.
+  void check_held_edges() {
+    if (!manifest_.holds_edges_out()) return;
+    each_part([&](const PartReader& reader, int part) {
+      std::vector<NodeId> own(original_ids_.begin() + manifest_.book.offsets()[at(part)],
+                              original_ids_.begin() + manifest_.book.offsets()[at(part) + 1]);
+      std::ranges::sort(own);
+      for (const auto split : {Split::valid, Split::test})
+        for (const NodeId node : reader.read_held_edges(split).destinations)
+          if (!std::ranges::binary_search(own, node))
+            return report(part, edges_ + "split",
+                          fmt::format("has an edge to node {} of another part", node));
+    });
+    try {
+      graph::read_edge_splits(directory_, manifest_);
+    } catch (const Error& error) {
+      report(-1, edges_ + "split", error.what());
+    }
   }
 
   void check_constraints() {

@@ -42,6 +42,23 @@ std::vector<PartData::SplitRows> split_by_part(const std::vector<NodeId>& nodes,
   return result;
 }
 
+/// The edges to the nodes of each part.
+std::vector<graph::EdgeSplits> held_by_part(const PartSource& source) {
+  std::vector<graph::EdgeSplits> result(at(source.manifest.book.num_parts()));
+  const auto deal = [&](const graph::HeldEdges& edges, graph::HeldEdges graph::EdgeSplits::*split) {
+    for (std::size_t i = 0; i < edges.edge_ids.size(); ++i) {
+      const NodeId global = source.relabeling.global_ids[at(edges.destinations[i])];
+      graph::HeldEdges& of_part = result[at(source.manifest.book.part_of(global))].*split;
+      of_part.sources.push_back(edges.sources[i]);
+      of_part.destinations.push_back(edges.destinations[i]);
+      of_part.edge_ids.push_back(edges.edge_ids[i]);
+    }
+  };
+  deal(source.edge_splits.valid, &graph::EdgeSplits::valid);
+  deal(source.edge_splits.test, &graph::EdgeSplits::test);
+  return result;
+}
+
 class PartsOutput {
  public:
   PartsOutput(const PartSource& source, ThreadPool& pool, const StopFlag& stop)
@@ -86,6 +103,7 @@ class PartsOutput {
     train_ = split_by_part(source_.splits.train, source_);
     valid_ = split_by_part(source_.splits.valid, source_);
     test_ = split_by_part(source_.splits.test, source_);
+    held_ = held_by_part(source_);
     for (int p = 0; p < num_parts(); ++p) {
       stop_.check();
       writers_.push_back(PartWriter::create(directory, source_.manifest,
@@ -93,7 +111,9 @@ class PartsOutput {
                                              .num_edges = edges_before(end_of(p)) - edges_before(begin_of(p)),
                                              .num_train = static_cast<Count>(train_[at(p)].rows.size()),
                                              .num_valid = static_cast<Count>(valid_[at(p)].rows.size()),
-                                             .num_test = static_cast<Count>(test_[at(p)].rows.size())}));
+                                             .num_test = static_cast<Count>(test_[at(p)].rows.size()),
+                                             .num_valid_edges = held_[at(p)].valid.size(),
+                                             .num_test_edges = held_[at(p)].test.size()}));
     }
   }
 
@@ -102,6 +122,7 @@ class PartsOutput {
       writers_[at(p)].write_split(Split::train, train_[at(p)]);
       writers_[at(p)].write_split(Split::valid, valid_[at(p)]);
       writers_[at(p)].write_split(Split::test, test_[at(p)]);
+      writers_[at(p)].write_held_edges(held_[at(p)]);
     }
   }
 
@@ -276,6 +297,7 @@ class PartsOutput {
   const StopFlag& stop_;
   std::vector<Count> edge_offsets_;  // by global id: edges of all nodes before it
   std::vector<PartData::SplitRows> train_, valid_, test_;
+  std::vector<graph::EdgeSplits> held_;  // by part
   std::vector<PartWriter> writers_;
   std::atomic<std::uint64_t> feature_digest_{0};
   std::vector<Count> edges_between_;

@@ -17,6 +17,7 @@ struct PartSource {
   const std::vector<std::int32_t>& labels;    ///< as graph::Graph has them
   const std::vector<std::int32_t>& clusters;  ///< by original id, within the part; empty: none
   const graph::Splits& splits;
+  const graph::EdgeSplits& edge_splits;
   const Relabeling& relabeling;
   const graph::Manifest& manifest;
   bool count_between = false;  ///< whether to fill WrittenParts::edges_between

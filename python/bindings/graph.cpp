@@ -147,6 +147,12 @@ nb::object nodes_of(const Graph& graph, const std::string& split, nb::handle sel
   return array_of(nodes.data(), {std::ssize(nodes)}, {}, self).cast(nb::rv_policy::reference);
 }
 
+nb::object held_edges_of(const Graph& graph, const std::string& split, nb::handle self) {
+  const std::span<const std::int64_t> rows =
+      graph.stored().held_edges(enum_value<batches::Split>(split, "split"));
+  return array_of(rows.data(), {std::ssize(rows) / 3, 3}, {}, self).cast(nb::rv_policy::reference);
+}
+
 /// Names and ranges of types, and columns of features by type; None: nodes and edges of one type without a
 /// name.
 nb::object types_of(const Graph& graph) {
@@ -247,6 +253,12 @@ void bind_graph(nb::module_& module) {
             return nodes_of(nb::cast<const Graph&>(self), split, self);
           },
           "split"_a, "int64 [n]: global ids of a split.")
+      .def(
+          "held_edges",
+          [](nb::handle self, const std::string& split) {
+            return held_edges_of(nb::cast<const Graph&>(self), split, self);
+          },
+          "split"_a, "int64 [n, 3]: original ids of sources and destinations, and edge ids.")
       .def("gather_features", &gather_features, "ids"_a, "rows"_a.noconvert(), "stream"_a,
            "Fills float32 [n, features] on the process's device. Collective on several machines.")
       .def(

@@ -82,11 +82,13 @@ def made_of(graph: Graph) -> TypedGraph:
     found = graph.in_edges(nodes)
     assert found.edge_ids is not None
     ends = torch.stack([torch.from_numpy(found.sources), nodes.repeat_interleave(torch.from_numpy(found.counts))])
-    ends = ends[:, torch.from_numpy(found.edge_ids).argsort()]
+    edge_ids, order = torch.from_numpy(found.edge_ids).sort()
+    ends = ends[:, order]
+    borders = torch.searchsorted(edge_ids, torch.tensor(types.edge_offsets)).tolist()  # parts may lack edges of their input
     first_of = dict(zip(types.node_types, types.node_offsets))
     edge_index = {
         kind: ends[:, first:end] - torch.tensor([[first_of[kind[0]]], [first_of[kind[2]]]])
-        for kind, (first, end) in zip(types.edge_types, itertools.pairwise(types.edge_offsets))
+        for kind, (first, end) in zip(types.edge_types, itertools.pairwise(borders))
     }
     return of_nodes, dict(types.edges), edge_index
 

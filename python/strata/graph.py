@@ -194,7 +194,9 @@ class Graph:
 
         def __getattr__(self, name: str) -> Any:
             mine = vars(self)
-            if name.startswith("_") and not name.startswith("__") and "_again" in mine and "_core" not in mine:  # of _to_be_made()
+            if (
+                name.startswith("_") and not name.startswith("__") and "_again" in mine and "_core" not in mine
+            ):  # of _to_be_made()
                 mine.update(vars(mine["_again"]()) | mine)
                 register(self)
                 return getattr(self, name)
@@ -275,6 +277,46 @@ class Graph:
         """int64 [n] on the CPU: ids of "train", "valid" (or "val") or "test", of all machines. Not collective."""
         return to_torch(self._core.nodes_of(_arguments.word(split, "split"))).clone()
 
+    def links(self, split: str, edge_type: Any = None) -> torch.Tensor:
+        """int64 [2, n] on the CPU: ends of the edges of "valid" (or "val") or "test" that no neighbor list has, as loaders of
+        links take them. Not collective.
+
+        Of a graph of several relations those of edge_type, counted within their types. Edges of training are those of the lists,
+        which loaders take where edge_label_index is None or names a relation only.
+        """
+        import torch
+
+        rows, relation = self._held(split, edge_type)
+        sources, destinations = rows[:, 0], rows[:, 1]
+        if self._types is None:
+            return torch.stack([self.ids(sources), self.ids(destinations)])
+        return torch.stack([sources - relation.sources[0], destinations - relation.destinations[0]])
+
+    def link_ids(self, split: str, edge_type: Any = None) -> torch.Tensor:
+        """int64 [n] on the CPU: ids of the edges of links(), which are positions among the input's edges. Not collective."""
+        rows, relation = self._held(split, edge_type)
+        return rows[:, 2] - relation.first_edge
+
+    def _held(self, split: str, edge_type: Any) -> tuple[torch.Tensor, Any]:
+        """int64 [n, 3] original ids of ends, and edge ids, of a relation's edges of a split; and the relation."""
+        from strata._links import edges_of, relation_of
+
+        split = _arguments.word(split, "split")
+        if split == "train":
+            raise InputError(
+                "edges of training are those of the neighbor lists",
+                "Loaders of links take them where edge_label_index is None, or names a relation only.",
+            )
+        if (edge_type is None) != (self._types is None):
+            raise InputError(
+                "the graph has several relations" if edge_type is None else "the graph has one relation",
+                f"Name one of {self.edge_types}." if edge_type is None else "Leave edge_type out.",
+            )
+        edge = None if self._types is None else self._types.edge_type(edge_type)
+        rows = to_torch(self._core.held_edges(split))
+        first, end = edges_of(self, edge)
+        return rows[(rows[:, 2] >= first) & (rows[:, 2] < end)], relation_of(self, edge)
+
     def original_ids(self, ids: Any) -> torch.Tensor:
         """int64 [n]: the numbers that these nodes had in the input; on the CPU. Not collective."""
         return to_torch(self._core.original_ids(list_of_ids(ids, "ids")))
@@ -334,7 +376,9 @@ def require_graph(graph: Any, several_types: bool = False) -> None:
     graph of several types where one is needed."""
     refuse_forks()
     if not isinstance(graph, Graph):
-        raise TypeError(f"the graph is {graph!r}; give one of strata.load(), from_tensors(), from_pyg(data), from_dgl(graph) ...")
+        raise TypeError(
+            f"the graph is {graph!r}; give one of strata.load(), from_tensors(), from_pyg(data), from_dgl(graph) ..."
+        )
     if graph._types is not None and not several_types:
         raise InputError(
             "the graph has several types of nodes or edges, which loaders and strata.dgl.HeteroGraph take",
@@ -496,7 +540,11 @@ def from_types(
 
 def _attributes(y: Any, of_edges: dict[str, Any], of_nodes: dict[str, Any]) -> Attributes:
     def rows_of_each(values: dict[str, Any]) -> dict[str, HeldRows]:
-        return {name: value if isinstance(value, HeldRows) else HeldRows(value) for name, value in values.items() if value is not None}
+        return {
+            name: value if isinstance(value, HeldRows) else HeldRows(value)
+            for name, value in values.items()
+            if value is not None
+        }
 
     has_targets = y is not None and are_targets(host_array(y, "y"))
     return Attributes(rows_of_each(of_nodes), rows_of_each(of_edges), targets=HeldRows(as_tensor(y)) if has_targets else None)
@@ -531,7 +579,9 @@ def _arrays(given: dict[str, Any], num_nodes: int | None) -> _core.Arrays:
     if process().rank == 0:
         for name, value in (given | {"edge_index": edge_index}).items():
             if value is not None:
-                array = _labels(value) if name == "y" else _split_array(value, name) if name in _SPLITS else host_array(value, name)
+                array = (
+                    _labels(value) if name == "y" else _split_array(value, name) if name in _SPLITS else host_array(value, name)
+                )
                 setattr(arrays, name, array)
         arrays.num_nodes = None if num_nodes is None else _arguments.integer(num_nodes, "num_nodes", -(1 << 63))
     return arrays

@@ -30,7 +30,7 @@ std::int64_t RegionSizes::edge_bytes() const { return id_bytes() + (edge_ids ? 8
 std::int64_t RegionSizes::bytes() const {
   Count sum = (num_lists() + 1) * 8 + local_edges * edge_bytes() + (num_nodes + aliases) * id_bytes();
   if (num_relations > 1) sum += (num_lists() + 1) * 8 + sublists * (8 + 4 + 2);
-  sum += (num_train + local_valid + local_test) * 8;
+  sum += (num_train + local_valid + local_test) * 8 + (num_valid_edges + num_test_edges) * 24;
   if (train_clusters) sum += num_train * 4;
   if (in_degrees) sum += num_nodes * 4;
   sum += num_local * label_words * 4;

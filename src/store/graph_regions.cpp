@@ -38,6 +38,8 @@ GraphRegions GraphRegions::create(const comm::Machine& machine, const plan::Regi
       .train = HostArray<NodeId>::create(machine, sizes.num_train, "training nodes"),
       .valid = HostArray<NodeId>::create(machine, sizes.local_valid, "validation nodes"),
       .test = HostArray<NodeId>::create(machine, sizes.local_test, "test nodes"),
+      .valid_edges = HostArray<Count>::create(machine, 3 * sizes.num_valid_edges, "validation edges"),
+      .test_edges = HostArray<Count>::create(machine, 3 * sizes.num_test_edges, "test edges"),
       .train_clusters = HostArray<std::int32_t>::create(
           machine, if_asked(sizes.train_clusters, sizes.num_train), "clusters of training nodes"),
   };

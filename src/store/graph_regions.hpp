@@ -24,7 +24,8 @@ struct GraphRegions {
   HostArray<std::int32_t> in_degrees;  ///< size 0 if not asked for
   HostArray<std::int32_t> labels;
   HostArray<NodeId> train, valid, test;
-  HostArray<std::int32_t> train_clusters;  ///< size 0 if not asked for
+  HostArray<Count> valid_edges, test_edges;  ///< [edges, 3], as MachineGraph::held_edges()
+  HostArray<std::int32_t> train_clusters;    ///< size 0 if not asked for
 
   static GraphRegions create(const comm::Machine& machine, const plan::RegionSizes& sizes);  ///< collective
   /// The same with an existing indptr, for callers that count edges before they know the sizes.

@@ -52,6 +52,11 @@ std::span<const NodeId> MachineGraph::train_nodes() const { return state_->split
 std::span<const std::int32_t> MachineGraph::train_clusters() const { return state_->splits->train_clusters; }
 std::span<const NodeId> MachineGraph::valid_nodes() const { return state_->splits->valid; }
 std::span<const NodeId> MachineGraph::test_nodes() const { return state_->splits->test; }
+std::span<const std::int64_t> MachineGraph::held_edges(graph::Split split) const {
+  const GraphRegions& regions = *state_->regions;
+  if (split == graph::Split::train) return {};
+  return (split == graph::Split::valid ? regions.valid_edges : regions.test_edges).span();
+}
 const std::vector<plan::PlanRow>& MachineGraph::plan() const { return state_->plan; }
 const std::vector<plan::HottestRows>& MachineGraph::hottest_rows() const { return state_->hottest_rows; }
 Count MachineGraph::presampled_batches() const { return state_->presampled_batches; }

@@ -51,6 +51,21 @@ class Partition(unittest.TestCase):
         with strata.load(report["path"]) as graph:
             self.assertEqual(graph.num_nodes, report["num_nodes"])
 
+    def test_holds_edges_out(self):
+        report = strata.partition(SPEC, parts=2, output=self.folder / "parts", edge_split="0.1,0.1", seed=5)
+        self.assertEqual(strata.verify(report["path"])["problems"], [])
+        with strata.load(report["path"]) as graph:
+            for split in ("valid", "test"):
+                links = graph.links(split)
+                self.assertEqual(links.shape, (2, report["edge_splits"][split]))
+                for source, destination in links.t()[:50].tolist():
+                    self.assertNotIn(source, graph.in_edges([destination]).sources)
+        for wrong in ("0.5,0.5", "0.1", "valid=none.npy", "train=a.npy"):
+            with self.assertRaises(strata.InputError, msg=wrong):
+                strata.partition(SPEC, parts=2, output=self.folder / "wrong", edge_split=wrong)
+        with self.assertRaisesRegex(strata.InputError, "no effect"):
+            strata.partition(SPEC, parts=2, output=self.folder / "wrong", split_relation="node__to__node")
+
     def test_draws_its_report(self):
         page = self.folder / "page.html"
         report = strata.partition(SPEC, parts=3, output=self.folder / "parts", report=page)

@@ -92,6 +92,31 @@ class TypedParts(unittest.TestCase):
         for count in (1, 3):
             self.check_batches(self.parts(count))
 
+    def test_hold_edges_out_that_no_batch_has(self):
+        kind = ("paper", "cites", "paper")
+        parts = self.parts(2, edge_split="0.2,0.1", split_relation="paper__cites__paper", seed=3)
+        self.assertEqual(self.report["edge_splits"].keys(), {"valid", "test"})
+        with strata.load(parts) as graph:
+            held = set()
+            for split in ("valid", "test"):
+                ids, pairs = graph.link_ids(split, kind), graph.links(split, kind)
+                self.assertEqual(len(ids), self.report["edge_splits"][split])
+                self.assertTrue(torch.equal(pairs, self.data[kind].edge_index[:, ids]))
+                held |= set(ids.tolist())
+            self.assertGreater(len(held), 400)
+            self.assertEqual(graph.links("val", ("paper", "in", "venue")).shape, (2, 0))
+            loader = strata.LinkNeighborLoader(graph, [-1, -1], (kind, graph.links("test", kind)), batch_size=64)
+            sampled = {edge for batch in loader for edge in batch[kind].e_id.tolist()}
+            self.assertGreater(len(sampled), 1000)
+            self.assertFalse(sampled & held)
+            trained = strata.LinkNeighborLoader(graph, [1], kind, batch_size=2000, exclude_seed_edges=False)
+            self.assertEqual(sum(batch[kind].edge_label_index.shape[1] for batch in trained), 2000 - len(held))
+            for wrong in (("train", kind), ("valid", None)):
+                with self.assertRaises(strata.InputError):
+                    graph.links(*wrong)
+            strata.partition(graph, parts=1, output=self.folder / "of_training", progress=False)
+        self.assertEqual(strata.info(self.folder / "of_training", progress=False)["num_edges"], self.report["num_edges"])
+
     def test_choose_by_weight_and_by_labor_as_in_memory(self):
         parts = self.parts(2)
         for sampler in ("weighted", "labor"):

@@ -94,9 +94,29 @@ struct Splits {
   std::vector<NodeId> train, valid, test;
 };
 
+/// Edges that no neighbor list has, because they are to be predicted: no sampler meets them. Ids are original
+/// ids, edges ascend by (edge id, source).
+struct HeldEdges {
+  std::vector<NodeId> sources, destinations;
+  std::vector<EdgeId> edge_ids;
+
+  Count size() const { return static_cast<Count>(edge_ids.size()); }
+  bool operator==(const HeldEdges&) const = default;
+};
+HeldEdges in_order(const HeldEdges& edges);  ///< ascending, as above
+
+/// The edges of validation and test; those of the lists are for training. An edge that is both ways in the lists
+/// of an undirected graph is here once.
+struct EdgeSplits {
+  HeldEdges valid, test;
+
+  bool any() const { return valid.size() + test.size() > 0; }
+  bool operator==(const EdgeSplits&) const = default;
+};
+
 /// What cleaning changed in the input; part of the partitioner's report. All counts except `reverse_added`
 /// are of edges as listed, so that num_edges == edges_read - self_loops_removed - duplicates_removed +
-/// reverse_added.
+/// reverse_added, before edges are held out.
 struct CleaningReport {
   Count edges_read = 0;  ///< as listed in the input
   Count self_loops = 0;  ///< found
@@ -119,6 +139,7 @@ struct Graph {
   bool multi_label = false;  ///< a node may have several classes
   Count target_cols = 0;     ///< labels are so many targets of regression; 0: classes
   Splits splits;
+  EdgeSplits edge_splits = {};
   NodeWeights node_weights = {};
   CleaningReport cleaning;
   /// A line per node with its name in the input; empty: nodes are named by their numbers.

@@ -129,6 +129,7 @@ struct PartShape {
   int part = 0;
   Count num_edges = 0;
   Count num_train = 0, num_valid = 0, num_test = 0;  ///< split members among its inner nodes
+  Count num_valid_edges = 0, num_test_edges = 0;     ///< held out of its lists
 };
 
 /// One part file that is being written. It keeps no file open between calls.
@@ -155,6 +156,7 @@ class PartWriter {
   /// Writes whole rows of the manifest's dtype.
   void write_features(Count first_row, std::span<const std::byte> rows) const;
   void write_split(Split split, const PartData::SplitRows& rows) const;
+  void write_held_edges(const EdgeSplits& edges) const;
 
   /// Starts writing the file's pages to disk without waiting for it.
   void start_flush() const;

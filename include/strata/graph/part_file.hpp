@@ -67,12 +67,16 @@ struct Manifest {
   bool multi_label = false;
   std::vector<TargetScale> targets = {};  ///< of each column; empty: labels are classes
   Count num_train = 0, num_valid = 0, num_test = 0;
+  Count num_valid_edges = 0, num_test_edges = 0;  ///< held out of the lists; see EdgeSplits
+  /// Types whose rows and lists every machine keeps a copy of, ascending.
+  std::vector<std::size_t> replicated_types = {};
   Count num_clusters = 0;  ///< in each part; 0: none
   /// The records of the parts' bytes, by part; null if there is no manifest.json (generated parts).
   std::shared_ptr<const std::vector<PartRecord>> part_records = {};
 
   /// Whether all that is read of the parts can be checked against hashes of blocks. Older builds have none.
   bool has_block_hashes() const;
+  bool holds_edges_out() const { return num_valid_edges + num_test_edges > 0; }
   Count feature_row_bytes() const;
   std::string nodes_path() const;         ///< in a part file: "/nodes/node/", or "/nodes/" of several types
   std::string edges_path() const;         ///< "/edges/node__to__node/", or "/edges/" of several relations
@@ -107,6 +111,7 @@ struct PartData {
     std::vector<Count> rows;                ///< local ids
     std::vector<Count> ranks;               ///< position in the whole graph's split, ordered by original id
   } train, valid, test;
+  EdgeSplits edge_splits = {};  ///< edges to the part's nodes
 };
 
 /// Whether everything read from a part file is checked against the hashes of its build.
@@ -167,12 +172,18 @@ class PartReader {
   Count split_size(Split split) const;
   void read_split_rows(Split split, Count first, Count count, Count* out) const;
   void read_split_ranks(Split split, Count first, Count count, Count* out) const;
+  /// The edges of a split that are held out of the part's lists; of Split::train there are none.
+  HeldEdges read_held_edges(Split split) const;
 
  private:
   struct State;
   explicit PartReader(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
+
+/// The edges of all parts that are held out of their lists, as EdgeSplits orders them. Throws InputError for
+/// edges that the graph cannot have, and as PartReader.
+EdgeSplits read_edge_splits(const PartsOrigin& parts, const Manifest& manifest, Verify verify = Verify::on);
 
 }  // namespace strata::graph
 

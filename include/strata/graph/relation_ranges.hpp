@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "strata/graph/graph.hpp"
+#include "strata/graph/part_file.hpp"
 #include "strata/util/ranges.hpp"
 
 namespace strata::graph {
@@ -16,6 +19,13 @@ std::string joined_name_of(const EdgeType& type);  ///< in files and options: "a
 Range nodes_of_type(const GraphTypes& types, std::size_t type, Count num_nodes);
 /// Edge ids of a relation: all of them if there is one.
 Range edges_of_relation(const GraphTypes& types, std::size_t relation, Count num_edges);
+
+/// Host memory that copies of all rows and neighbor lists of a type take on a machine, with edge ids.
+std::int64_t bytes_of_copies(const Manifest& manifest, std::size_t type);
+/// The types that every machine gets copies of: those of fewer nodes than `below`; by default the smallest
+/// ones, as long as all their copies take at most a fiftieth of what a part takes on average. None of a graph
+/// of one type or in one part.
+std::vector<std::size_t> types_to_replicate(const Manifest& manifest, std::optional<Count> below);
 
 /// The nodes of a type as a graph without edges, by their numbers within the type, with labels, splits and
 /// names.

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -268,6 +269,8 @@ struct BuildOptions {
   /// Compressed features: the kind, and the codebooks of vq if they are given. The build trains those that
   /// are missing on a sample of rows that depends on AssignOptions::seed.
   RowCode feature_code{};
+  /// See graph::types_to_replicate(). InputError if it is set for a graph of one type.
+  std::optional<Count> replicate_below{};
 };
 
 /// The cost of one phase of a build.

@@ -95,6 +95,7 @@ struct RegionSizes {
   Count sublists = 0, most_sublists = 0;  ///< of several relations: graph::Sublists, and the most of a node
   int num_relations = 1;
   Count num_train = 0, local_valid = 0, local_test = 0;
+  Count num_valid_edges = 0, num_test_edges = 0;  ///< held out of all lists
   bool edge_ids = false, weights = false, in_degrees = false;
   bool train_clusters = false;
   Count label_words = 0;    ///< i32 words of a node's label; 0: there are no labels

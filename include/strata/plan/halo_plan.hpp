@@ -16,6 +16,10 @@ constexpr std::int64_t kept_list_overhead(std::int64_t id_bytes, int ranks) {
   return static_cast<std::int64_t>(sizeof(Count)) + id_bytes + 16 * ranks;
 }
 
+/// Of a kept list's neighbors over one relation, where there are several: a SublistsView has an entry of each
+/// array.
+inline constexpr std::int64_t kSublistBytes = sizeof(Count) + sizeof(std::int32_t) + sizeof(RelationId);
+
 /// Instead of a number of bytes: a tenth of the memory that is free.
 inline constexpr std::int64_t kAutomatic = -1;
 constexpr std::int64_t halo_bytes(std::int64_t wanted, std::int64_t free_bytes) {
@@ -46,6 +50,8 @@ struct HaloBudget {
   std::int64_t row_bytes = 0;  ///< of a feature row
   std::int64_t gpu_bytes = 0;  ///< per GPU, for all of the graph; each GPU has a copy of kept lists
   int num_gpus = 0;
+
+  bool any() const { return rows || lists; }
 };
 
 /// Has the budget room for all rows and lists of other machines? Then no heat is needed. `num_edges` of the

@@ -145,6 +145,9 @@ class MachineGraph {
   std::span<const std::int32_t> train_clusters() const;
   std::span<const NodeId> valid_nodes() const;  ///< of this machine, ascending
   std::span<const NodeId> test_nodes() const;
+  /// [edges, 3] source, destination and edge id of each edge of a split that no list has, by original ids,
+  /// ascending by edge id; of all machines. Empty for Split::train.
+  std::span<const std::int64_t> held_edges(graph::Split split) const;
 
   /// What lies where, for the banner.
   const std::vector<plan::PlanRow>& plan() const;

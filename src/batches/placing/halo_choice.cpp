@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "placing/halo_choice.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -14,6 +16,7 @@
 
 #include "placing/plan_placement.hpp"
 #include "strata/comm/machine.hpp"
+#include "strata/graph/relation_ranges.hpp"
 #include "strata/plan/heat.hpp"
 #include "strata/util/log.hpp"
 #include "strata/util/ranges.hpp"
@@ -60,8 +63,9 @@ struct Candidate {
   Count degree;
   std::int64_t bytes;  ///< that it takes
   std::uint32_t occurrences;
-  int level;  ///< of the bytes on the link that a byte of it saves
-  int heat;   ///< the power of two of how often it is read
+  int level;           ///< of the bytes on the link that a byte of it saves
+  int heat;            ///< the power of two of how often it is read
+  bool is_replicated;  ///< kept in any case, and not of the budget
 };
 
 /// One choice of what to keep.
@@ -69,12 +73,13 @@ class Chooser {
  public:
   /// Looks at all candidates. Collective over the machine.
   Chooser(const comm::Machine& machine, const store::OpenGraph& graph, const store::LoadOptions& options,
-          const plan::HaloBudget& budget, const ReadCounts* counts, ThreadPool& pool)
+          const HaloWanted& wanted, const ReadCounts* counts, ThreadPool& pool)
       : machine_(machine),
         graph_(graph),
         nodes_(graph.nodes()),
         options_(options),
-        budget_(budget),
+        wanted_(wanted),
+        budget_(wanted.budget),
         counts_(counts),
         own_(share_of({0, nodes_.num_nodes}, machine_.rank(), machine_.size())),
         pool_(pool),
@@ -93,8 +98,10 @@ class Chooser {
   /// Collective over the machine.
   store::HaloNodes nodes(const plan::HaloAmounts& amounts) const {
     store::HaloNodes nodes;
-    if (amounts.lists.bytes > 0) share_lists(take(lists_, amounts.lists.bytes, true), nodes);
-    if (amounts.rows.bytes > 0) share_rows(take(rows_, amounts.rows.bytes, false), nodes);
+    if (amounts.lists.bytes > 0 || wanted_.of_replicated.lists)
+      share_lists(take(lists_, amounts.lists.bytes, true), nodes);
+    if (amounts.rows.bytes > 0 || wanted_.of_replicated.rows)
+      share_rows(take(rows_, amounts.rows.bytes, false), nodes);
     // What the ranks have written is there, and then a rank may free the memory of the occurrences.
     machine_.barrier();
     return nodes;
@@ -144,6 +151,10 @@ class Chooser {
         options_.batch);
   }
 
+  bool is_replicated(NodeId node, bool kept) const {
+    return kept && wanted_.replicated.has(nodes_.original_ids[node]);
+  }
+
   std::size_t class_of(NodeId node) const { return plan::heat_class(occurrences_.data()[node]); }
 
   Candidate row_of(NodeId node) const {
@@ -154,7 +165,8 @@ class Chooser {
             .bytes = bytes,
             .occurrences = occurrences_.data()[node],
             .level = plan::DensityLevels::of(reads * wire_.row / static_cast<double>(bytes)),
-            .heat = reads > 0 ? std::ilogb(reads) : std::numeric_limits<int>::min()};
+            .heat = reads > 0 ? std::ilogb(reads) : std::numeric_limits<int>::min(),
+            .is_replicated = is_replicated(node, wanted_.of_replicated.rows)};
   }
 
   double picks(Count degree) const { return heat_.picks(degree, options_.batch.fanouts); }
@@ -170,7 +182,8 @@ class Chooser {
         .bytes = bytes,
         .occurrences = occurrences_.data()[node],
         .level = plan::DensityLevels::of(visits * wire_.of_list(picks(degree)) / static_cast<double>(bytes)),
-        .heat = 0};
+        .heat = 0,
+        .is_replicated = is_replicated(node, wanted_.of_replicated.lists)};
   }
 
   /// Calls visit(candidates of a piece of this rank's share) from all threads.
@@ -204,6 +217,7 @@ class Chooser {
       return [&](const std::vector<Candidate>& candidates) {
         const std::lock_guard lock(mutex);
         for (const Candidate& c : candidates) {
+          if (c.is_replicated) continue;
           levels.add(c.level, c.bytes);
           degrees_ += c.degree;
         }
@@ -219,20 +233,21 @@ class Chooser {
   /// Picks of a visit to a list of mean length.
   double mean_picks() const { return picks(degrees_ / std::max<Count>(1, lists_.total_count())); }
 
-  /// This rank's share of the best candidates that take `bytes`, ascending.
+  /// This rank's share of the best candidates that take `bytes` and of replicated ones, ascending.
   std::vector<Candidate> take(const plan::DensityLevels& levels, std::int64_t bytes, bool lists) const {
     const plan::DensityLevels::Cut cut = levels.cut(bytes);
     std::vector<Candidate> chosen;
     std::mutex mutex;
     walk(lists, [&](const std::vector<Candidate>& candidates) {
       const std::lock_guard lock(mutex);
-      std::ranges::copy_if(candidates, std::back_inserter(chosen),
-                           [&](const Candidate& c) { return c.level >= cut.level - 1; });
+      std::ranges::copy_if(candidates, std::back_inserter(chosen), [&](const Candidate& c) {
+        return c.is_replicated || (bytes > 0 && c.level >= cut.level - 1);
+      });
     });
     std::ranges::sort(chosen, {}, &Candidate::node);
     std::int64_t left = cut.rest / machine_.size();
     std::erase_if(chosen, [&](const Candidate& c) {
-      if (c.level >= cut.level) return false;
+      if (c.is_replicated || c.level >= cut.level) return false;
       if (c.bytes > left) return true;
       left -= c.bytes;
       return false;
@@ -296,6 +311,7 @@ class Chooser {
   const store::OpenGraph& graph_;
   const store::GraphView nodes_;
   const store::LoadOptions& options_;
+  const HaloWanted& wanted_;
   const plan::HaloBudget& budget_;
   const ReadCounts* counts_;
   const Range own_;  // of all nodes, this rank's share
@@ -315,6 +331,36 @@ void log_choice(const plan::HaloAmounts& amounts) {
 
 }  // namespace
 
+ReplicatedNodes::ReplicatedNodes(const graph::Manifest& manifest) {
+  const graph::GraphTypes& types = manifest.types;
+  for (const std::size_t type : manifest.replicated_types) {
+    ids_.push_back(graph::nodes_of_type(types, type, manifest.book.num_nodes()));
+    types_.push_back(types.nodes[type]);
+    nodes_ += ids_.back().count;
+    for (std::size_t r = 0; r < types.edges.size(); ++r)
+      if (types.edges[r].destination == types_.back())
+        entries_ += graph::edges_of_relation(types, r, manifest.num_edges).count;
+  }
+}
+
+bool ReplicatedNodes::has(NodeId original_id) const {
+  return std::ranges::any_of(
+      ids_, [&](const Range& ids) { return original_id >= ids.first && original_id < ids.end(); });
+}
+
+std::int64_t ReplicatedNodes::bytes(const plan::HaloBudget& keeps, const plan::RegionSizes& sizes,
+                                    int ranks) const {
+  const std::int64_t rows = nodes_ * plan::kept_row_bytes(keeps.row_bytes, ranks);
+  const std::int64_t lists = nodes_ * plan::kept_list_overhead(sizes.id_bytes(), ranks) +
+                             entries_ * (sizes.edge_bytes() + plan::kSublistBytes);
+  return (keeps.rows ? rows : 0) + (keeps.lists ? lists : 0);
+}
+
+void ReplicatedNodes::log() const {
+  spdlog::info("every machine keeps copies of the {} of {}: {}", counted(nodes_, "node"),
+               counted(std::ssize(types_), "type"), fmt::join(types_, ", "));
+}
+
 std::int64_t gpu_bytes_of_lists(const store::HaloNodes& nodes, const plan::RegionSizes& sizes) {
   if (!nodes.lists) return 0;
   const Count lists = nodes.lists->size(), edges = nodes.indptr->data()[lists];
@@ -322,13 +368,14 @@ std::int64_t gpu_bytes_of_lists(const store::HaloNodes& nodes, const plan::Regio
 }
 
 store::HaloNodes choose_halo(const comm::Ranks& ranks, const store::OpenGraph& graph,
-                             const store::LoadOptions& options, const plan::HaloBudget& budget,
+                             const store::LoadOptions& options, const HaloWanted& wanted,
                              const ReadCounts* counts) {
   ThreadPool pool(comm::resources_of(*ranks.machine).cores);
   std::optional<Chooser> chooser;
-  ranks.world->together([&] { chooser.emplace(*ranks.machine, graph, options, budget, counts, pool); });
+  ranks.world->together([&] { chooser.emplace(*ranks.machine, graph, options, wanted, counts, pool); });
   const plan::HaloAmounts amounts = chooser->amounts();
-  if (ranks.world->rank() == 0) log_choice(amounts);
+  if (ranks.world->rank() == 0 && wanted.budget.bytes > 0) log_choice(amounts);
+  if (ranks.world->rank() == 0 && wanted.replicated.any()) wanted.replicated.log();
   store::HaloNodes nodes;
   ranks.world->together([&] { nodes = chooser->nodes(amounts); });
   return nodes;

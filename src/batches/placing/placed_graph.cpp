@@ -84,6 +84,16 @@ bool replication_fits(const store::OpenParts& parts, const comm::Ranks& ranks, c
   return fits == 1;
 }
 
+/// What is kept of replicated types, whatever the budget.
+plan::HaloBudget kept_of_replicated(const store::OpenParts& parts, const comm::Ranks& ranks,
+                                    const ReplicatedNodes& replicated) {
+  if (!ranks.on_several_machines() || !replicated.any()) return {.rows = false, .lists = false};
+  const bool has_rows = parts.manifest().feature_cols > 0;
+  return {.rows = has_rows,
+          .lists = !parts.sizes().replicated,
+          .row_bytes = has_rows ? parts.features().row_bytes() : 0};
+}
+
 plan::HaloBudget halo_budget(const store::OpenParts& parts, const comm::Ranks& ranks,
                              const store::LoadOptions& options, std::int64_t free_bytes,
                              std::int64_t gpu_bytes) {
@@ -124,13 +134,14 @@ Counts count_together(const comm::Ranks& ranks, const store::OpenGraph& graph, c
 struct HaloNeeds {
   bool halo = false, counts = false;
 };
-HaloNeeds halo_needs(const comm::Ranks& ranks, const store::OpenGraph& graph, const plan::HaloBudget& budget,
+HaloNeeds halo_needs(const comm::Ranks& ranks, const store::OpenGraph& graph, const HaloWanted& wanted,
                      const std::optional<FirstBatches>& batches) {
   if (!ranks.on_several_machines()) return {};
+  const plan::HaloBudget& budget = wanted.budget;
   const bool keeps = budget.bytes > 0,
              all = plan::holds_all(budget, graph.sizes(), graph.manifest().num_edges, ranks.machine->size());
   const bool counts = keeps && !all && batches && batches->together;
-  std::array<std::int64_t, 2> needs{keeps, counts};
+  std::array<std::int64_t, 2> needs{keeps || wanted.of_replicated.any(), counts};
   ranks.world->all_reduce(std::span<std::int64_t>(needs), comm::Communicator::Op::max);
   return {.halo = needs[0] > 0, .counts = needs[1] > 0};
 }
@@ -156,20 +167,25 @@ store::MachineGraph load_parts(const graph::PartsOrigin& origin, const comm::Ran
   if (ranks.on_several_machines() && options.replication == plan::Replication::automatic &&
       replication_fits(parts, ranks, before, gpus.all))
     parts.take_all_lists();
-  const std::int64_t least = plan::least_host_bytes(parts.sizes(), parts.features(), gpus.all);
+  HaloWanted wanted{.budget = {}, .replicated = ReplicatedNodes(parts.manifest())};
+  wanted.of_replicated = kept_of_replicated(parts, ranks, wanted.replicated);
+  const std::int64_t least = plan::least_host_bytes(parts.sizes(), parts.features(), gpus.all) +
+                             wanted.replicated.bytes(wanted.of_replicated, parts.sizes(), machine.size());
   // An error of one machine reaches the others, which would otherwise wait for it when memory is measured.
   world.together([&] { refuse_if_too_large({"its parts", least}, before, ranks, parts.manifest()); });
-  const plan::HaloBudget budget = halo_budget(parts, ranks, options, before.free - least, gpus.each);
-  store::OpenGraph graph = std::move(parts).read(plan::most_lists(budget, parts.sizes(), machine.size()));
+  wanted.budget = halo_budget(parts, ranks, options, before.free - least, gpus.each);
+  const Count aliases = plan::most_lists(wanted.budget, parts.sizes(), machine.size()) +
+                        (wanted.of_replicated.lists ? wanted.replicated.nodes() : 0);
+  store::OpenGraph graph = std::move(parts).read(aliases);
   if (options.split_nodes && ranks.on_several_machines()) graph.add_up_splits(ranks);
 
-  const HaloNeeds needs = halo_needs(ranks, graph, budget, batches);
+  const HaloNeeds needs = halo_needs(ranks, graph, wanted, batches);
   Counts counts;
   if (needs.counts) counts = count_together(ranks, graph, *batches);
   const ReadCounts* const counted = counts.own ? &*counts.own : nullptr;
   std::int64_t halo_gpu_bytes = 0;  // per GPU, of the halo's lists
   if (needs.halo) {
-    store::HaloNodes nodes = choose_halo(ranks, graph, options, budget, counted);
+    store::HaloNodes nodes = choose_halo(ranks, graph, options, wanted, counted);
     halo_gpu_bytes = gpu_bytes_of_lists(nodes, graph.sizes());
     world.together([&] { graph.keep(std::move(nodes)); });
   }

@@ -73,7 +73,7 @@ Json to_json(const TypeFacts& facts) {
   return {{"nodes", nodes}, {"largest_in_degree", facts.largest_in_degree}};
 }
 
-Json to_json(const GraphTypes& types) {
+Json to_json(const GraphTypes& types, const std::vector<std::size_t>& replicated) {
   Json relations = Json::array();
   for (const EdgeType& edges : types.edges)
     relations.push_back({{"source", edges.source}, {"name", edges.name}, {"destination", edges.destination}});
@@ -82,6 +82,7 @@ Json to_json(const GraphTypes& types) {
             {"relations", relations},
             {"edge_offsets", types.edge_offsets}};
   if (!types.feature_cols.empty()) json["feature_cols"] = types.feature_cols;
+  for (const std::size_t type : replicated) json["replicated"].push_back(types.nodes[type]);
   return json;
 }
 
@@ -315,6 +316,18 @@ std::vector<TargetScale> targets_from(const Fields& labels) {
   });
 }
 
+std::vector<std::size_t> replicated_from(const Fields& f, const GraphTypes& types) {
+  std::vector<std::size_t> replicated;
+  if (!f.has("replicated")) return replicated;
+  for (const auto& name : f.get<std::vector<std::string>>("replicated")) {
+    const auto type = at(std::ranges::find(types.nodes, name) - types.nodes.begin());
+    if (type == types.nodes.size() || (!replicated.empty() && type <= replicated.back()))
+      f.refuse("replicated", fmt::format("has {}, which is no type, or out of order", printable(name)));
+    replicated.push_back(type);
+  }
+  return replicated;
+}
+
 Manifest manifest_from(const Fields& f) {
   const Fields features = f.object("features"), labels = f.object("labels"), splits = f.object("splits");
   Manifest manifest{.name = printable(f.get<std::string>("name")),
@@ -337,6 +350,12 @@ Manifest manifest_from(const Fields& f) {
   if (f.has("types")) {
     manifest.types = types_from(f.object("types"));
     check_types(f, manifest);
+    manifest.replicated_types = replicated_from(f.object("types"), manifest.types);
+  }
+  if (f.has("edge_splits")) {
+    const Fields held = f.object("edge_splits");
+    manifest.num_valid_edges = held.count("valid");
+    manifest.num_test_edges = held.count("test");
   }
   const Count parts = std::max(1, manifest.book.num_parts());
   if (f.has("clusters") && (manifest.num_clusters < 2 || manifest.num_clusters > kMostClusters / parts))
@@ -409,7 +428,7 @@ std::string Manifest::edges_path() const {
   return types.several() ? "/edges/" : "/edges/" + joined_name_of(types.edges.front()) + "/";
 }
 
-std::string format_types(const GraphTypes& types) { return canonical(to_json(types)); }
+std::string format_types(const GraphTypes& types) { return canonical(to_json(types, {})); }
 
 GraphTypes parse_types(const std::string& text) {
   const std::filesystem::path source = "types";
@@ -447,7 +466,8 @@ std::string format_manifest(const PartitionRecord& record) {
             {"labels", {{"present", m.has_labels}, {"classes", m.num_classes}}},
             {"splits", {{"train", m.num_train}, {"valid", m.num_valid}, {"test", m.num_test}}},
             {"build", to_json(record.build)}};
-  if (m.types.typed()) json["types"] = to_json(m.types);
+  if (m.types.typed()) json["types"] = to_json(m.types, m.replicated_types);
+  if (m.holds_edges_out()) json["edge_splits"] = {{"valid", m.num_valid_edges}, {"test", m.num_test_edges}};
   if (!record.type_facts.nodes.empty()) json["type_facts"] = to_json(record.type_facts);
   if (!record.graph_digest.empty()) json["graph_digest"] = record.graph_digest;
   if (m.feature_code.codebooks) json["features"]["codebooks"] = hex_of(*m.feature_code.codebooks);

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <tuple>
+
 #include "strata/util/error.hpp"
 
 namespace strata::graph {
@@ -77,6 +79,11 @@ PartLayout::PartLayout(const Manifest& manifest, const PartShape& shape) : exten
   add_split(Field::train_row, Field::train_rank, "train", shape.num_train);
   add_split(Field::valid_row, Field::valid_rank, "valid", shape.num_valid);
   add_split(Field::test_row, Field::test_rank, "test", shape.num_test);
+  for (const auto& [field, name, size] : {std::tuple(Field::valid_edges, "valid", shape.num_valid_edges),
+                                          {Field::test_edges, "test", shape.num_test_edges}}) {
+    self[field] = {edges + "split/" + name, "i64", {}};
+    if (manifest.holds_edges_out()) self[field].shape = {size, kHeldEdgeIds};
+  }
   for (Extent& extent : extents)
     if (!extent.absent()) extent.block_rows = block_rows_of(row_elements(extent) * extent.element_bytes());
   self[Field::checksums] = {kChecksums, "i64", {blocks_before(Field::checksums)}};

@@ -27,6 +27,8 @@ enum class Field {
   valid_rank,
   test_row,
   test_rank,
+  valid_edges,
+  test_edges,
   checksums,  ///< XXH3 of each block of each dataset above, in this order
   count
 };
@@ -66,6 +68,9 @@ struct SplitFields {
   Field row, rank;
 };
 SplitFields fields_of(Split split);
+
+inline constexpr Count kHeldEdgeIds =
+    3;  ///< of a row of valid_edges and test_edges: source, destination, edge
 
 /// Number of inner nodes of a part.
 Count inner_nodes(const Manifest& manifest, int part);

@@ -156,13 +156,15 @@ bool has_checksums(hid_t file) {
 
 void check_shapes(const PartLayout& found, const Manifest& manifest, int part,
                   const std::filesystem::path& path) {
-  const auto length = [&](Field f) { return found[f].shape.front(); };
+  const auto length = [&](Field f) { return found[f].rows(); };
   const PartLayout expected{manifest,
                             {.part = part,
                              .num_edges = length(Field::indices),
                              .num_train = length(Field::train_row),
                              .num_valid = length(Field::valid_row),
-                             .num_test = length(Field::test_row)}};
+                             .num_test = length(Field::test_row),
+                             .num_valid_edges = length(Field::valid_edges),
+                             .num_test_edges = length(Field::test_edges)}};
   for (std::size_t i = 0; i < found.extents.size(); ++i) {
     const bool older = i == at(Field::checksums) && found.extents[i].absent();
     if (older || found.extents[i].shape == expected.extents[i].shape) continue;

@@ -81,6 +81,17 @@ class FilePart final : public PartSource {
   void read_split_ranks(Split split, Count first, Count count, Count* out) const override {
     read(fields_of(split).rank, first, count, out);
   }
+  HeldEdges read_held_edges(Split split) const override {
+    HeldEdges edges;
+    if (split == Split::train) return edges;
+    const std::vector<Count> rows = read_all(split == Split::valid ? Field::valid_edges : Field::test_edges);
+    for (std::size_t i = 0; i < rows.size(); i += kHeldEdgeIds) {
+      edges.sources.push_back(rows[i]);
+      edges.destinations.push_back(rows[i + 1]);
+      edges.edge_ids.push_back(rows[i + 2]);
+    }
+    return edges;
+  }
 
  private:
   /// Reads `elements` elements of a field from element `first` on.
@@ -222,5 +233,6 @@ void PartReader::read_split_rows(Split split, Count first, Count count, Count* o
 void PartReader::read_split_ranks(Split split, Count first, Count count, Count* out) const {
   state_->source->read_split_ranks(split, first, count, out);
 }
+HeldEdges PartReader::read_held_edges(Split split) const { return state_->source->read_held_edges(split); }
 
 }  // namespace strata::graph

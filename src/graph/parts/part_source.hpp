@@ -25,6 +25,7 @@ class PartSource {
   virtual Count split_size(Split split) const = 0;
   virtual void read_split_rows(Split split, Count first, Count count, Count* out) const = 0;
   virtual void read_split_ranks(Split split, Count first, Count count, Count* out) const = 0;
+  virtual HeldEdges read_held_edges(Split) const { return {}; }
 };
 
 struct PartReader::State {

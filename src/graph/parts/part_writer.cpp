@@ -189,6 +189,17 @@ void PartWriter::write_split(Split split, const PartData::SplitRows& rows) const
   state_->write<Count>(rank, 0, rows.ranks);
 }
 
+void PartWriter::write_held_edges(const EdgeSplits& edges) const {
+  const auto write = [&](Field field, const HeldEdges& held) {
+    std::vector<Count> rows;
+    for (std::size_t i = 0; i < held.edge_ids.size(); ++i)
+      rows.insert(rows.end(), {held.sources[i], held.destinations[i], held.edge_ids[i]});
+    state_->write<Count>(field, 0, rows);
+  };
+  write(Field::valid_edges, edges.valid);
+  write(Field::test_edges, edges.test);
+}
+
 void PartWriter::start_flush() const {
   PositionedFile{state_->path, PositionedFile::Mode::write}.start_flush();
 }
@@ -223,7 +234,9 @@ PartRecord write_part(const std::filesystem::path& directory, const Manifest& ma
                                                 .num_edges = static_cast<Count>(data.indices.size()),
                                                 .num_train = static_cast<Count>(data.train.rows.size()),
                                                 .num_valid = static_cast<Count>(data.valid.rows.size()),
-                                                .num_test = static_cast<Count>(data.test.rows.size())});
+                                                .num_test = static_cast<Count>(data.test.rows.size()),
+                                                .num_valid_edges = data.edge_splits.valid.size(),
+                                                .num_test_edges = data.edge_splits.test.size()});
   writer.write_indptr(0, data.indptr);
   writer.write_indices(0, data.indices);
   writer.write_edge_ids(0, data.edge_ids);
@@ -235,6 +248,7 @@ PartRecord write_part(const std::filesystem::path& directory, const Manifest& ma
   writer.write_split(Split::train, data.train);
   writer.write_split(Split::valid, data.valid);
   writer.write_split(Split::test, data.test);
+  writer.write_held_edges(data.edge_splits);
   return writer.finish();
 }
 

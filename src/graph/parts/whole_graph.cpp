@@ -146,6 +146,7 @@ class WholeGraph {
     if (!stored_) graph_.structure.sublists = sublists_of(graph_.structure, graph_.types);
     read_rows();
     for (const auto split : {Split::train, Split::valid, Split::test}) read_split(split);
+    graph_.edge_splits = read_edge_splits(origin_, manifest_);
     const ListCounts met{.entries = manifest_.num_edges,
                          .self_loops = self_loops_,
                          .duplicates = duplicates_,

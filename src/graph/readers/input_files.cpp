@@ -71,7 +71,9 @@ void add_tables(const fs::path& folder, std::initializer_list<const char*> names
 Files ogb_files(const fs::path& place) {
   Files files;
   const fs::path raw = place / "raw";
-  add_named(raw, {"data.npz", "node-label.npz"}, files);
+  add_named(raw,
+            {"data.npz", "node-label.npz", "num_nodes_dict.npz", "edge_index_dict.npz", "node_feat_dict.npz"},
+            files);
   add_tables(raw,
              {"num-node-list", "num-edge-list", "edge", "edge-feat", "node-feat", "node-label",
               "num-node-dict", "triplet-type-list", "nodetype-has-feat", "nodetype-has-label"},
@@ -99,7 +101,10 @@ Files igbh_files(const fs::path& place) {
 Files triple_files(const fs::path& place) {
   if (is_file(place)) return {place};
   Files files;
-  add_named(place, {"train2id.txt", "entity2id.txt", "relation2id.txt", "train.txt", "train.tsv"}, files);
+  add_named(place,
+            {"train2id.txt", "valid2id.txt", "test2id.txt", "entity2id.txt", "relation2id.txt", "train.txt",
+             "valid.txt", "test.txt", "train.tsv", "valid.tsv", "test.tsv"},
+            files);
   return files;
 }
 

@@ -10,8 +10,10 @@
 #include <cstring>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "load/feature_rows.hpp"
+#include "load/held_edges.hpp"
 #include "load/loop_degrees.hpp"
 #include "load/train_edges.hpp"
 #include "strata/comm/machine.hpp"
@@ -51,6 +53,7 @@ void consume(std::vector<From>& source, To* out) {
 struct Header {
   Count num_nodes = 0, num_edges = 0, feature_cols = 0, num_classes = 0;
   Count num_train = 0, num_valid = 0, num_test = 0, name_bytes = 0, types_bytes = 0, target_cols = 0;
+  Count num_valid_edges = 0, num_test_edges = 0;
   Count sublists = 0, most_sublists = 0, num_relations = 1;
   DType feature_dtype = DType::f32;
   bool undirected = false, has_labels = false, multi_label = false, has_edge_ids = false,
@@ -68,6 +71,8 @@ Header header_of(const graph::Graph& graph) {
           .name_bytes = std::ssize(graph.name),
           .types_bytes = std::ssize(graph::format_types(graph.types)),
           .target_cols = graph.target_cols,
+          .num_valid_edges = graph.edge_splits.valid.size(),
+          .num_test_edges = graph.edge_splits.test.size(),
           .sublists = graph.types.edges.size() > 1 ? graph.structure.sublists.size() : 0,
           .most_sublists = graph::most_of_a_node(graph.structure.sublists),
           .num_relations = std::ssize(graph.types.edges),
@@ -94,7 +99,9 @@ graph::Manifest manifest_of(const Header& header, const std::string& name, const
           .multi_label = header.multi_label,
           .num_train = header.num_train,
           .num_valid = header.num_valid,
-          .num_test = header.num_test};
+          .num_test = header.num_test,
+          .num_valid_edges = header.num_valid_edges,
+          .num_test_edges = header.num_test_edges};
 }
 
 void check_graph(const graph::Graph* graph, const comm::Machine& machine, const LoadOptions& options) {
@@ -165,6 +172,7 @@ void move_in(graph::Graph& graph, const GraphRegions& regions) {
   consume(graph.splits.train, regions.train.data());
   consume(graph.splits.valid, regions.valid.data());
   consume(graph.splits.test, regions.test.data());
+  write_held_edges(std::exchange(graph.edge_splits, {}), regions);
 }
 
 /// Reads each row once, and returns its memory if nobody else holds the table.
@@ -193,6 +201,8 @@ plan::RegionSizes whole_sizes(const graph::Manifest& manifest, const LoadOptions
           .num_train = manifest.num_train,
           .local_valid = manifest.num_valid,
           .local_test = manifest.num_test,
+          .num_valid_edges = manifest.num_valid_edges,
+          .num_test_edges = manifest.num_test_edges,
           .edge_ids = options.edge_ids,
           .weights = options.edge_weights,
           .in_degrees = options.in_degrees,

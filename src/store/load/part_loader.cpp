@@ -214,6 +214,12 @@ void PartLoader::scan_lists(Range lists, graph::SublistScan& scan) const {
             [&](int part, Range rows) { scan_rows(part, rows, scan, recent); });
 }
 
+void PartLoader::scan_lists(std::span<const NodeId> nodes, graph::SublistScan& scan) const {
+  graph::RecentBlocks recent;
+  for (const NodeId node : nodes)
+    scan_rows(manifest_.book.part_of(node), {manifest_.book.local_of(node), 1}, scan, recent);
+}
+
 void PartLoader::scan_rows(int part, Range rows, graph::SublistScan& scan,
                            graph::RecentBlocks& recent) const {
   const graph::PartReader& reader = reader_of(part);

@@ -50,6 +50,8 @@ class PartLoader {
   void read_structure(const GraphRegions& regions, ProgressBar& progress);
   /// Adds the edge ids of some of the machine's lists to `scan`.
   void scan_lists(Range lists, graph::SublistScan& scan) const;
+  /// The same of lists that read_lists() read.
+  void scan_lists(std::span<const NodeId> nodes, graph::SublistScan& scan) const;
   FeatureSource features() const;
 
   /// From now on features() has the rows of these nodes of other machines after those of this machine.

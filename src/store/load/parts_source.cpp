@@ -3,16 +3,19 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "cache/halo_regions.hpp"
 #include "load/graph_source.hpp"
+#include "load/held_edges.hpp"
 #include "load/late_rows.hpp"
 #include "load/loop_degrees.hpp"
 #include "load/part_loader.hpp"
 #include "load/sublist_share.hpp"
 #include "load/train_edges.hpp"
 #include "strata/comm/machine.hpp"
+#include "strata/graph/relation_ranges.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/text.hpp"
 
@@ -64,6 +67,8 @@ class PartsSource : public GraphSource {
                             .most_sublists = sublist_sizes_.most_sublists,
                             .num_relations = static_cast<int>(state_->manifest.types.edges.size()),
                             .num_train = state_->manifest.num_train,
+                            .num_valid_edges = state_->manifest.num_valid_edges,
+                            .num_test_edges = state_->manifest.num_test_edges,
                             .edge_ids = options_.edge_ids,
                             .weights = options_.edge_weights,
                             .in_degrees = options_.in_degrees,
@@ -93,7 +98,8 @@ class PartsSource : public GraphSource {
   void keep(HaloNodes nodes) override {
     halo_nodes_ = std::make_shared<HaloNodes>(std::move(nodes));
     if (halo_nodes_->lists)
-      state_->halo.emplace(read_halo(machine_, *state_->regions, *loader_, *halo_nodes_));
+      state_->halo.emplace(
+          read_halo(machine_, *state_->regions, {*loader_, state_->manifest, pool_}, *halo_nodes_));
     halo_nodes_->lists.reset();
     if (!halo_nodes_->rows) return;
     const std::span<const NodeId> rows = halo_nodes_->rows->span();
@@ -135,18 +141,36 @@ class PartsSource : public GraphSource {
     replicated_ = all_lists && num_machines_ > 1;
     loader_.emplace(source_of_parts(replicated_, verify()),
                     PartLoader::Rank{machine_.rank(), machine_.size()}, pool_);
-    if (state_->manifest.types.edges.size() > 1) sublists_.emplace(*loader_, state_->manifest, pool_);
+    if (state_->manifest.types.edges.size() > 1) find_sublists();
     list_parts_ = nodes_of(replicated_ ? Range{0, state_->manifest.book.num_parts()} : parts_);
   }
 
+  void find_sublists() {
+    if (loader_->num_lists() > std::numeric_limits<std::int32_t>::max())
+      throw InputError(fmt::format("the {} nodes of a machine are too many for a graph of several relations "
+                                   "(2^31 - 1)",
+                                   format_count(loader_->num_lists())),
+                       "Use more machines.");
+    sublists_.emplace(
+        graph::RelationRanges(state_->manifest.types), loader_->own_lists(),
+        [&](Range lists, graph::SublistScan& scan) { loader_->scan_lists(lists, scan); }, pool_);
+  }
+
   void count_sublists() {
-    if (sublists_) sublists_->count(machine_, sublist_sizes_);
+    if (!sublists_) return;
+    const SublistShare::Sizes sizes = sublists_->count(machine_);
+    sublist_sizes_.sublists = sizes.sublists;
+    sublist_sizes_.most_sublists = sizes.most_of_a_list;
   }
 
   void place_sublists() {
     if (!sublists_) return;
     const GraphRegions& regions = *state_->regions;
-    sublists_->move_to(regions);
+    sublists_->move_to({.first = regions.sublist_first.data(),
+                        .begins = regions.sublist_begins.data(),
+                        .nodes = regions.sublist_nodes.data(),
+                        .relations = regions.sublist_relations.data()},
+                       regions.indptr.data());
     if (machine_.rank() > 0) return;
     regions.sublist_first.data()[regions.sizes.num_lists()] = regions.sizes.sublists;
     regions.sublist_begins.data()[regions.sizes.sublists] = regions.sizes.local_edges;
@@ -177,6 +201,10 @@ class PartsSource : public GraphSource {
       place_sublists();
     });
     machine_.together([&] { loader_->write_splits(*state_->regions, split_sizes_); });
+    machine_.together([&] {
+      if (machine_.rank() == 0)
+        write_held_edges(graph::read_edge_splits(origin_, state_->manifest, verify()), *state_->regions);
+    });
     machine_.together([&] { check_train(); });
   }
 

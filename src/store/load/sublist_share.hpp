@@ -1,25 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <cstdint>
+#include <functional>
 #include <vector>
 
-#include "graph_regions.hpp"
-#include "load/part_loader.hpp"
 #include "strata/comm/machine.hpp"
 #include "strata/graph/relation_ranges.hpp"
+#include "strata/util/ranges.hpp"
+#include "strata/util/threads.hpp"
 
 namespace strata::store {
 
-/// The sublists of a rank's share of its machine's lists, which edge ids give away, until there are regions
-/// for them. An owner.
+/// Sublists in memory that the ranks of a machine share, as SublistsView has them. A view.
+struct SublistArrays {
+  Count *first = nullptr, *begins = nullptr;
+  std::int32_t* nodes = nullptr;
+  RelationId* relations = nullptr;
+};
+
+/// The sublists of a rank's share of lists, which edge ids give away, until there is memory for them. An
+/// owner.
 class SublistShare {
  public:
-  /// Reads the share's edge ids. Throws InputError for lists that are not in the order of relations.
-  SublistShare(const PartLoader& loader, const graph::Manifest& manifest, ThreadPool& pool);
+  /// Adds the edge ids of a range of lists to a scan.
+  using Scan = std::function<void(Range lists, graph::SublistScan& scan)>;
+  /// Reads the edge ids of the share. Throws InputError for lists that are not in the order of relations.
+  SublistShare(const graph::RelationRanges& ranges, Range share, const Scan& scan, ThreadPool& pool);
 
-  /// Sets the numbers of sublists of the machine. Collective over it.
-  void count(const comm::Machine& machine, plan::RegionSizes& sizes);
-  /// Writes the share to the regions; it is gone then. REQUIRES: count(), and the share's lists are there.
-  void move_to(const GraphRegions& regions);
+  /// Adds up the shares of all ranks. Collective over the machine.
+  struct Sizes {
+    Count sublists = 0, most_of_a_list = 0;
+  };
+  Sizes count(const comm::Machine& machine);
+  /// Writes the share; it is gone then. `indptr` is that of all lists. REQUIRES: count().
+  void move_to(const SublistArrays& arrays, const Count* indptr);
 
  private:
   struct Piece {

@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <set>
 
+#include "strata/batches/fetcher.hpp"
 #include "strata/batches/placed_graph.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/cuda/stream.hpp"
+#include "strata/graph/edge_splits.hpp"
 #include "strata/graph/manifest_file.hpp"
 #include "strata/partition/build.hpp"
 #include "strata/sampling/sampler.hpp"
@@ -25,17 +27,22 @@ using test::RunSetup;
 using test::TypedGraphOptions;
 
 constexpr int kParts = 4;
+constexpr Count kBelowAuthorsAndVenues = 100;  // nodes
 
 /// Parts that the first rank of the run writes.
 class TypedParts {
  public:
-  explicit TypedParts(const TypedGraphOptions& options) : directory_(test::common_folder("typed_parts")) {
+  explicit TypedParts(const TypedGraphOptions& options, Count replicate_below = 0)
+      : TypedParts(random_typed_graph(options), replicate_below) {}
+  explicit TypedParts(graph::Graph graph, Count replicate_below = 0)
+      : directory_(test::common_folder("typed_parts")) {
     if (test::world().rank() == 0) {
       partition::StopFlag stop;
-      partition::build(random_typed_graph(options),
+      partition::build(std::move(graph),
                        {.output = directory_,
                         .assign = {.num_parts = kParts, .method = partition::PartitionMethod::random},
-                        .num_threads = 1},
+                        .num_threads = 1,
+                        .replicate_below = replicate_below},
                        stop);
     }
     test::world().communicator().barrier();
@@ -102,7 +109,7 @@ TEST(TypedParts, AreLoadedWithTheListsOfEachRelation) {
 }
 
 TEST(TypedParts, AreNotInductive) {
-  const TypedParts parts({});
+  const TypedParts parts(TypedGraphOptions{});
   const RunSetup run(0);
   EXPECT_THROW(batches::load_parts(parts.directory(), run.ranks(), {.train_edges_only = true}), InputError);
 }
@@ -180,6 +187,109 @@ std::vector<Picks> sample(const MachineGraph& graph, const sampling::SamplerOpti
   return picks_of(sampler->sample(seeds, {.seed = 3, .epoch = 1, .step = 4}, 0, stream), stream);
 }
 
+TEST(TypedParts, AreLoadedWithTheEdgesThatAreHeldOut) {
+  const auto split = [] {
+    graph::Graph graph = random_typed_graph({});
+    ThreadPool pool(1);
+    graph::split_edges(graph, {.valid = 0.1, .test = 0.2}, 3, pool);
+    return graph;
+  };
+  const graph::Graph graph = split();
+  const TypedParts parts(split());
+  const auto expect = [](std::span<const std::int64_t> rows, const graph::HeldEdges& edges) {
+    ASSERT_EQ(std::ssize(rows), 3 * edges.size());
+    for (std::size_t i = 0; i < edges.edge_ids.size(); ++i) {
+      ASSERT_EQ(rows[3 * i], edges.sources[i]);
+      ASSERT_EQ(rows[3 * i + 1], edges.destinations[i]);
+      ASSERT_EQ(rows[3 * i + 2], edges.edge_ids[i]);
+    }
+  };
+  for (const int ranks_per_machine : {0, 1}) {
+    const RunSetup run(ranks_per_machine);
+    MachineGraph loaded = batches::load_parts(parts.directory(), run.ranks(), {});
+    expect(loaded.held_edges(graph::Split::valid), graph.edge_splits.valid);
+    expect(loaded.held_edges(graph::Split::test), graph.edge_splits.test);
+    EXPECT_TRUE(loaded.held_edges(graph::Split::train).empty());
+    expect_lists(loaded.host_view(), graph);
+    loaded.close(run.machine);
+  }
+  const RunSetup alone(1);
+  MachineGraph whole = batches::take_graph(std::make_unique<graph::Graph>(split()), alone.machine, {});
+  expect(whole.held_edges(graph::Split::test), graph.edge_splits.test);
+  whole.close(alone.machine);
+}
+
+/// The nodes of the types of authors and venues, and of no other, lie in a machine's halo.
+void expect_small_types(const MachineGraph& loaded, const graph::Graph& graph) {
+  const GraphView& view = loaded.host_view();
+  const NodeId papers = graph.types.node_offsets[1];
+  ThreadPool pool(1);
+  for (NodeId node = 0; node < view.num_nodes; ++node) {
+    const NodeId original = view.original_ids[node];
+    const bool is_kept = original >= papers && !view.owns(node);
+    const Count row = loaded.halo_rows() ? loaded.halo_rows()->find(node) : -1;
+    const Count list = loaded.halo_lists() ? loaded.halo_lists()->index.find(node) : -1;
+    ASSERT_EQ(row >= 0, is_kept) << original;
+    ASSERT_EQ(list >= 0, is_kept && !loaded.is_replicated()) << original;
+    if (list >= 0) {
+      ASSERT_EQ(entries_of(loaded.halo_lists()->view, list), entries_of(graph, original));
+    }
+    if (!is_kept) continue;
+    std::vector<float> values(at(graph.features.cols));
+    const NodeId table_row = view.num_local + row;
+    loaded.features().gather({.data = &table_row, .size = 1}, values.data(), cuda::Stream(), pool);
+    const auto* const expected =
+        reinterpret_cast<const float*>(graph.features.data) + original * graph.features.cols;
+    ASSERT_EQ(values, std::vector<float>(expected, expected + values.size()));
+  }
+}
+
+TEST(TypedParts, OfSmallTypesAreOnEveryMachineAndAskedForByNobody) {
+  const TypedGraphOptions dataset{};
+  const graph::Graph graph = random_typed_graph(dataset);
+  const TypedParts parts(dataset, kBelowAuthorsAndVenues);
+  const RunSetup run(1);
+  for (const plan::Replication replication : {plan::Replication::off, plan::Replication::on}) {
+    MachineGraph loaded = batches::load_parts(parts.directory(), run.ranks(), {.replication = replication});
+    expect_small_types(loaded, graph);
+    comm::Communicator communicator = test::world().communicator().duplicate();
+    ThreadPool pool(1);
+    std::vector<NodeId> others;  // of these types, that other machines own
+    const GraphView& view = loaded.host_view();
+    for (NodeId node = 0; node < view.num_nodes; ++node)
+      if (view.original_ids[node] >= graph.types.node_offsets[1] && !view.owns(node)) others.push_back(node);
+    if (!loaded.is_replicated()) {
+      const auto sampler = sampling::make_sampler(loaded.view(), {.fanouts = {3}, .max_seeds = 100},
+                                                  {.communicator = &communicator,
+                                                   .topology = &run.topology,
+                                                   .machine_offsets = loaded.machine_offsets(),
+                                                   .halo = loaded.halo_lists(),
+                                                   .pool = &pool},
+                                                  1, pool);
+      sampler->sample(others, {.seed = 3}, 0, cuda::Stream());
+      if (test::world().size() > 1) {
+        EXPECT_GT(std::ssize(others), 0);
+        EXPECT_EQ(sampler->report().remote_nodes.front(), std::ssize(others));
+        EXPECT_EQ(sampler->report().cached_nodes.front(), std::ssize(others));
+        EXPECT_EQ(sampler->report().traffic.front().request_bytes, 0);
+      }
+    }
+    batches::RowFetcher fetcher(loaded.features(), {},
+                                {.communicator = &communicator,
+                                 .topology = &run.topology,
+                                 .machine_offsets = loaded.machine_offsets(),
+                                 .machine = run.machine.index(),
+                                 .halo = loaded.halo_rows()},
+                                pool);
+    std::vector<float> rows(others.size() * at(graph.features.cols));
+    fetcher.fetch({.ids = others.data(), .count = std::ssize(others)}, rows.data(), cuda::Stream());
+    EXPECT_EQ(fetcher.report().cached_rows, std::ssize(others));
+    EXPECT_EQ(fetcher.report().request_bytes, 0);
+    communicator.close();
+    loaded.close(run.machine);
+  }
+}
+
 struct Method {
   sampling::Method method = sampling::Method::uniform;
   bool replace = false, new_nodes_only = false, by_relation = false;
@@ -211,7 +321,7 @@ const Method kMethods[] = {{},
 /// GPUs get `gpu_bytes` of the graph, and read the rest in host memory.
 void expect_batches_of_memory(comm::TopologyOptions::Compute compute, std::int64_t gpu_bytes) {
   const TypedGraphOptions dataset{.more_relations = 5, .weights = true};
-  const TypedParts parts(dataset);
+  const TypedParts parts(dataset, kBelowAuthorsAndVenues);
   LoadOptions load{
       .edge_ids = true, .edge_weights = true, .gpu_budget_bytes = gpu_bytes, .halo_bytes = 1 << 20};
   const RunSetup alone(1);  // every rank has all of the graph

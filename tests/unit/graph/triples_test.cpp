@@ -184,6 +184,31 @@ TEST_F(Triples, AreHeadRelationAndTailInNames) {
   expect_error([&] { read(); }, {"train.txt:1", "more than a head"});
 }
 
+TEST_F(Triples, OfValidationAndTestAreHeldOutOfTheLists) {
+  openke();
+  write_text(folder_ / "valid2id.txt", "2\n1 2 1\n0 3 0\n");
+  write_text(folder_ / "test2id.txt", "2\n3 3 1\n0 1 0\n");  // the last one is one of training, too
+  const Graph graph = read(",reverse");
+  EXPECT_EQ(graph.types.edge_offsets, (std::vector<EdgeId>{0, 4, 7, 11, 14}));
+  EXPECT_EQ(graph.structure.num_edges(), 6);
+  EXPECT_EQ(graph.structure.edge_ids, (std::vector<EdgeId>{1, 7, 0, 11, 4, 8}));
+  EXPECT_EQ(graph.structure.sublists.relations, (std::vector<RelationId>{0, 2, 0, 3, 1, 2}));
+  EXPECT_EQ(graph.edge_splits.valid,
+            (HeldEdges{.sources = {0, 1, 3, 2}, .destinations = {3, 2, 0, 1}, .edge_ids = {2, 5, 9, 12}}));
+  EXPECT_EQ(graph.edge_splits.test,
+            (HeldEdges{.sources = {3, 3}, .destinations = {3, 3}, .edge_ids = {6, 13}}));
+}
+
+TEST_F(Triples, OfValidationAndTestMayHaveNodesOfTheirOwn) {
+  write_text(folder_ / "train.tsv", "Ann\tlikes\tBob\n");
+  write_text(folder_ / "test.tsv", "Ann\tlikes\tAcme\n");
+  const Graph graph = read();
+  EXPECT_EQ(graph.node_names, "Acme\nAnn\nBob\n");
+  EXPECT_EQ(graph.structure.indices, (Ids{1}));
+  EXPECT_EQ(graph.edge_splits.valid.size(), 0);
+  EXPECT_EQ(graph.edge_splits.test, (HeldEdges{.sources = {1}, .destinations = {0}, .edge_ids = {1}}));
+}
+
 TEST_F(Triples, RefuseWhatDoesNotFit) {
   refuse("train2id.txt", "4\n0 1 0\n2 3 1\n", {"train2id.txt: 2 lines behind the first, which says 4"});
   refuse("train2id.txt", "0 1 0\n2 3 1\n", {"train2id.txt:1", "not one number of lines"});
@@ -217,7 +242,9 @@ TEST(RealTriples, OfFreebaseAreReadWhole) {
   const auto folder = test::data_folder() / "kg" / "FB15K237";
   if (!std::filesystem::exists(folder)) GTEST_SKIP() << "no " << folder << "; set STRATA_DATA";
   const Graph graph = read_graph("triples:" + folder.string());
-  EXPECT_EQ(graph.cleaning.edges_read, 272'115);
+  EXPECT_EQ(graph.structure.num_edges(), 272'115);
+  EXPECT_EQ(graph.edge_splits.valid.size(), 17'535);
+  EXPECT_EQ(graph.edge_splits.test.size(), 20'466);
   EXPECT_EQ(graph.types.edges.size(), 237u);
   EXPECT_EQ(graph.num_nodes(), 14'541);
 }

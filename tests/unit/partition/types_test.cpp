@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "output/convert.hpp"
+#include "strata/graph/edge_splits.hpp"
 #include "strata/graph/manifest_file.hpp"
 #include "strata/graph/read_graph.hpp"
 #include "strata/graph/relation_ranges.hpp"
@@ -246,6 +247,68 @@ TEST_F(TypedParts, AreDescribedByTypeAndRelation) {
   auto uncounted = record;
   uncounted.type_facts = {};
   EXPECT_THAT(info_text(uncounted), HasSubstr("- / - / -"));
+}
+
+TEST_F(TypedParts, HoldEdgesOutOfTheLists) {
+  const auto split = [] {
+    graph::Graph graph = random_typed_graph({});
+    ThreadPool pool(1);
+    graph::split_edges(graph, {.valid = 0.1, .test = 0.2}, 3, pool);
+    return graph;
+  };
+  const graph::Graph expected = split();
+  ASSERT_GT(expected.edge_splits.valid.size(), 50);
+  const auto record = cut(split(), "parts", {.num_parts = 3});
+  EXPECT_EQ(record.manifest.num_valid_edges, expected.edge_splits.valid.size());
+  EXPECT_EQ(record.manifest.num_test_edges, expected.edge_splits.test.size());
+  EXPECT_EQ(problems("parts"), "none");
+  const graph::Graph read = graph::read_graph(source("parts"));
+  expect_same(read, expected);
+  EXPECT_EQ(read.edge_splits, expected.edge_splits);
+  EXPECT_EQ(cut(graph::read_graph(source("parts")), "again", {.num_parts = 2}).graph_digest,
+            record.graph_digest);
+  EXPECT_NE(cut(random_typed_graph({}), "whole", {.num_parts = 2}).graph_digest, record.graph_digest);
+  EXPECT_THAT(info_text(record), HasSubstr("valid / test edges held out"));
+  EXPECT_EQ(nlohmann::json::parse(info_json(record))["edge_splits"]["test"],
+            expected.edge_splits.test.size());
+}
+
+TEST_F(TypedParts, NameTheTypesThatEveryMachineKeeps) {
+  const test::TypedGraphOptions options{.papers = 6000, .authors = 900, .venues = 3};
+  const auto kept = [&](const std::string& name, int num_parts, std::optional<Count> below) {
+    StopFlag stop;
+    build(random_typed_graph(options),
+          {.output = folder_ / name,
+           .assign = {.num_parts = num_parts, .method = PartitionMethod::range},
+           .num_threads = 1,
+           .replicate_below = below},
+          stop);
+    std::vector<std::string> types;
+    const graph::Manifest manifest = graph::read_partition_record(folder_ / name).manifest;
+    for (const std::size_t type : manifest.replicated_types) types.push_back(manifest.types.nodes[type]);
+    return types;
+  };
+  using testing::ElementsAre;
+  EXPECT_THAT(kept("small", 2, std::nullopt), ElementsAre("venue"));
+  EXPECT_THAT(kept("none", 2, 0), ElementsAre());
+  EXPECT_THAT(kept("authors", 2, 901), ElementsAre("author", "venue"));
+  EXPECT_THAT(kept("one", 1, 901), ElementsAre());
+  const auto record = graph::read_partition_record(folder_ / "authors");
+  EXPECT_THAT(info_text(record), testing::ContainsRegex("types on every machine +author, venue \\("));
+  const auto json = nlohmann::json::parse(info_json(record))["replicated_types"];
+  // 30,000 entries of 12 bytes, and rows of 5 floats with an original id and an entry of indptr
+  EXPECT_EQ(json[0], (nlohmann::json{{"type", "author"}, {"bytes", 30000 * 12 + 900 * (20 + 16)}}));
+  EXPECT_EQ(json[1]["bytes"], 3 * (20 + 16));
+
+  graph::Graph plain;
+  plain.structure = {.num_nodes = 2, .indptr = {0, 0, 1}, .indices = {0}, .edge_ids = {0}};
+  StopFlag stop;
+  expect_error<InputError>(
+      [&] {
+        build(std::move(plain),
+              {.output = folder_ / "plain", .assign = {.num_parts = 2}, .replicate_below = 5}, stop);
+      },
+      {"--replicate-below 5", "has one"});
 }
 
 TEST_F(TypedParts, AreNotMadeOfGraphsWithoutTheirOrder) {

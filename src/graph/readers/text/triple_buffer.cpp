@@ -33,6 +33,12 @@ void TripleBuffer::append(std::span<const NodeId> pairs, std::span<const std::in
   for (const std::int32_t relation : relations) largest_relation_ = std::max(largest_relation_, relation);
 }
 
+std::vector<Count> TripleBuffer::counts(Count edges, std::size_t num_relations) const {
+  std::vector<Count> counts(num_relations);
+  for (Count e = 0; e < edges; ++e) ++counts[at(relations_[at(e)])];
+  return counts;
+}
+
 void TripleBuffer::renumber(std::span<const NodeId> nodes, std::span<const NodeId> relations,
                             ThreadPool& pool) {
   edges_.renumber(nodes, pool);

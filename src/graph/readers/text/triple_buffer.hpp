@@ -20,6 +20,8 @@ class TripleBuffer {
   void append(std::span<const NodeId> pairs, std::span<const std::int32_t> relations, double share_read);
 
   Count size() const { return edges_.size(); }
+  /// How many of the first `edges` are of each relation.
+  std::vector<Count> counts(Count edges, std::size_t num_relations) const;
   NodeId largest() const { return edges_.largest(); }
   std::int32_t largest_relation() const { return largest_relation_; }
 

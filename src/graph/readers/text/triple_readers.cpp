@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "hold_out.hpp"
 #include "readers/text/class_tables.hpp"
 #include "readers/text/fields.hpp"
 #include "readers/text/line_blocks.hpp"
@@ -123,20 +124,55 @@ class TermsOfLine {
   const Place& place_;
 };
 
+/// Triples of training, then those of validation, then those of test. Files of the last two may be missing.
+using FilesOfSplits = std::array<fs::path, 3>;
+
+/// A graph of triples, and how many edges of each relation are before those of validation, and of test.
+struct Triples {
+  TypedParts parts;
+  std::vector<Count> before_valid = {}, before_test = {};
+};
+
+/// Reads the files of all splits by read(path), which appends to `triples`. Returns the numbers of triples
+/// before those of validation and of test.
+template <typename Read>
+std::array<Count, 2> read_splits(const FilesOfSplits& files, const TripleBuffer& triples, const Read& read) {
+  std::array<Count, 2> before{};
+  for (std::size_t split = 0; split < files.size(); ++split) {
+    if (split > 0) before[split - 1] = triples.size();
+    if (!files[split].empty()) read(files[split]);
+  }
+  return before;
+}
+
+Triples by_relation(TripleBuffer& triples, const std::array<Count, 2>& before, TypedParts::Nodes entities,
+                    const std::vector<std::string>& relations) {
+  Triples result;
+  result.before_valid = triples.counts(before[0], relations.size());
+  result.before_test = triples.counts(before[1], relations.size());
+  result.parts.nodes = {std::move(entities)};
+  result.parts.edges = triples.by_relation(kEntity, relations);
+  return result;
+}
+
 /// Triples of names. Nodes and relations are numbered in the order of their names.
 class NamedTriples {
  public:
-  explicit NamedTriples(const fs::path& path) : path_(path), triples_(path.string()) {}
+  explicit NamedTriples(FilesOfSplits files) : files_(std::move(files)), triples_(files_.front().string()) {}
 
   template <typename Parse>
-  TypedParts read(ThreadPool& pool, const Parse& parse) {
-    read_lines<Triple>(path_, 1, pool, parse,
-                       [&](std::vector<Triple>& piece, double share) { take(piece, share); });
+  Triples read(ThreadPool& pool, const Parse& parse) {
+    const std::array<Count, 2> before = read_splits(files_, triples_, [&](const fs::path& path) {
+      read_lines<Triple>(path, 1, pool, parse,
+                         [&](std::vector<Triple>& piece, double share) { take(piece, share); });
+    });
     NodeNumbering::Order entities = entities_.order(), relations = relations_.order();
     triples_.renumber(entities.place, relations.place, pool);
-    return {.name = path_.stem().stem().string(),
-            .nodes = {{.type = kEntity, .count = entities_.size(), .names = std::move(entities.names)}},
-            .edges = triples_.by_relation(kEntity, lines_of(relations.names))};
+    Triples triples = by_relation(
+        triples_, before, {.type = kEntity, .count = entities_.size(), .names = std::move(entities.names)},
+        lines_of(relations.names));
+    triples.parts.name = files_.front().stem().stem().string();
+    return triples;
   }
   Count left_out() const { return left_out_; }
 
@@ -157,7 +193,7 @@ class NamedTriples {
     triples_.append(pairs, relations, share);
   }
 
-  fs::path path_;
+  FilesOfSplits files_;
   TripleBuffer triples_;
   NodeNumbering entities_, relations_;
   Count left_out_ = 0;
@@ -240,8 +276,8 @@ using NumberedTriple = std::array<NodeId, 3>;  // head, tail, relation
 }
 
 /// Triples of numbers as OpenKE has them.
-TypedParts read_numbered(const fs::path& folder, ThreadPool& pool) {
-  const fs::path path = folder / "train2id.txt";
+Triples read_numbered(const fs::path& folder, const FilesOfSplits& files, ThreadPool& pool) {
+  const fs::path& path = files.front();
   TripleBuffer triples(path.string());
   const auto parse = [](std::string_view line, const Place& place) {
     FieldsOfLine fields(line, " ", place);
@@ -254,16 +290,19 @@ TypedParts read_numbered(const fs::path& folder, ThreadPool& pool) {
     if (fields.next()) place.refuse("more than a head, a tail and a relation");
     return ids;
   };
-  CountedFile(path).read<NumberedTriple>(pool, parse,
-                                         [&](const std::vector<NumberedTriple>& piece, double share) {
-                                           std::vector<NodeId> pairs;
-                                           std::vector<std::int32_t> relations;
-                                           for (const NumberedTriple& ids : piece) {
-                                             pairs.insert(pairs.end(), ids.begin(), ids.begin() + 2);
-                                             relations.push_back(static_cast<std::int32_t>(ids[2]));
-                                           }
-                                           triples.append(pairs, relations, share);
-                                         });
+  const auto read = [&](const fs::path& file) {
+    CountedFile(file).read<NumberedTriple>(pool, parse,
+                                           [&](const std::vector<NumberedTriple>& piece, double share) {
+                                             std::vector<NodeId> pairs;
+                                             std::vector<std::int32_t> relations;
+                                             for (const NumberedTriple& ids : piece) {
+                                               pairs.insert(pairs.end(), ids.begin(), ids.begin() + 2);
+                                               relations.push_back(static_cast<std::int32_t>(ids[2]));
+                                             }
+                                             triples.append(pairs, relations, share);
+                                           });
+  };
+  const std::array<Count, 2> before = read_splits(files, triples, read);
   std::vector<std::string> entities, relations;
   if (fs::exists(folder / "entity2id.txt")) entities = read_names(folder / "entity2id.txt", pool);
   if (fs::exists(folder / "relation2id.txt")) relations = read_names(folder / "relation2id.txt", pool);
@@ -276,11 +315,13 @@ TypedParts read_numbered(const fs::path& folder, ThreadPool& pool) {
     refuse_number(path, "entity", triples.largest(), std::ssize(entities), "entity2id.txt");
   if (triples.largest_relation() >= std::ssize(relations))
     refuse_number(path, "relation", triples.largest_relation(), std::ssize(relations), "relation2id.txt");
-  return {.name = fs::weakly_canonical(folder).filename().string(),
-          .nodes = {{.type = kEntity,
-                     .count = std::ssize(entities),
-                     .names = fmt::format("{}\n", fmt::join(entities, "\n"))}},
-          .edges = triples.by_relation(kEntity, relations)};
+  Triples result = by_relation(triples, before,
+                               {.type = kEntity,
+                                .count = std::ssize(entities),
+                                .names = fmt::format("{}\n", fmt::join(entities, "\n"))},
+                               relations);
+  result.parts.name = fs::weakly_canonical(folder).filename().string();
+  return result;
 }
 
 /// A line "head relation tail" with tabs between, or blanks where there is no tab.
@@ -296,26 +337,62 @@ Triple named_triple(std::string_view line, const Place& place) {
   return triple;
 }
 
-Graph finish(TypedParts parts, const DatasetSource& source, const ReadOptions& options, Assembly& assembly) {
+/// Holds the edges of validation and test out of the lists. Relations beyond those that were read are their
+/// reverses, in the same order.
+void hold_out_splits(const Triples& triples, Graph& graph) {
+  const std::size_t listed = triples.before_valid.size();
+  graph.undirected = false;
+  hold_out(graph, [&](int relation, NodeId, NodeId, EdgeId edge) {
+    const std::size_t number = at(Count{relation}), of = number % listed;
+    const Count within = graph.types.edge_offsets.empty() ? edge : edge - graph.types.edge_offsets[number];
+    return within < triples.before_valid[of]  ? Split::train
+           : within < triples.before_test[of] ? Split::valid
+                                              : Split::test;
+  });
+  spdlog::info("{}: {} and {} of validation and test are held out of the neighbor lists", graph.name,
+               counted(graph.edge_splits.valid.size(), "edge"), format_count(graph.edge_splits.test.size()));
+}
+
+Graph finish(Triples triples, const DatasetSource& source, const ReadOptions& options, Assembly& assembly) {
+  TypedParts& parts = triples.parts;
+  bool has_splits = false;
+  for (std::size_t r = 0; r < parts.edges.size(); ++r)
+    has_splits = has_splits || parts.edges[r].list.count > triples.before_valid[r];
+  if (has_splits && assembly.scratch != nullptr)
+    throw OutOfMemory(
+        fmt::format("{}: triples with validation and test are read into memory, not into files", parts.name),
+        "Give more --memory, or use a host with more.");
   if (parts.edges.empty())
     throw InputError(fmt::format("{}: no triple between two nodes", source.place.string()),
                      "Is it the right file? Literals are nodes only with ',literals'.");
   if (source.reverse) add_reverses(parts);
   assembly.targets = {0};
-  return join_types(std::move(parts), options, assembly);
+  Graph graph = join_types(std::move(parts), options, assembly);
+  if (has_splits) hold_out_splits(triples, graph);
+  return graph;
+}
+
+/// The files of a folder that are there; none without the first.
+FilesOfSplits files_in(const fs::path& folder, const char* ending) {
+  FilesOfSplits files;
+  const std::array names{"train", "valid", "test"};
+  for (std::size_t split = 0; split < names.size(); ++split)
+    if (const fs::path path = folder / (std::string(names[split]) + ending); fs::exists(path))
+      files[split] = path;
+  return files;
 }
 
 }  // namespace
 
 Graph read_n_triples(const DatasetSource& source, const ReadOptions& options, Assembly& assembly) {
-  NamedTriples reader(source.place);
-  TypedParts parts = reader.read(assembly.pool, [&](std::string_view line, const Place& place) {
+  NamedTriples reader({source.place});
+  Triples triples = reader.read(assembly.pool, [&](std::string_view line, const Place& place) {
     return TermsOfLine(line, place).read(source.literals);
   });
   if (reader.left_out() > 0)
     spdlog::info("{}: {} with literals are left out; ',literals' makes the literals nodes",
                  source.place.string(), counted(reader.left_out(), "triple"));
-  Graph graph = finish(std::move(parts), source, options, assembly);
+  Graph graph = finish(std::move(triples), source, options, assembly);
   read_class_tables(source, assembly.pool, graph);
   return graph;
 }
@@ -323,13 +400,12 @@ Graph read_n_triples(const DatasetSource& source, const ReadOptions& options, As
 Graph read_triples(const DatasetSource& source, const ReadOptions& options, Assembly& assembly) {
   std::error_code code;
   if (!fs::is_directory(source.place, code))
-    return finish(NamedTriples(source.place).read(assembly.pool, named_triple), source, options, assembly);
-  if (fs::exists(source.place / "train2id.txt"))
-    return finish(read_numbered(source.place, assembly.pool), source, options, assembly);
-  for (const char* const name : {"train.txt", "train.tsv"})
-    if (fs::exists(source.place / name))
-      return finish(NamedTriples(source.place / name).read(assembly.pool, named_triple), source, options,
-                    assembly);
+    return finish(NamedTriples({source.place}).read(assembly.pool, named_triple), source, options, assembly);
+  if (const FilesOfSplits files = files_in(source.place, "2id.txt"); !files.front().empty())
+    return finish(read_numbered(source.place, files, assembly.pool), source, options, assembly);
+  for (const char* const ending : {".txt", ".tsv"})
+    if (const FilesOfSplits files = files_in(source.place, ending); !files.front().empty())
+      return finish(NamedTriples(files).read(assembly.pool, named_triple), source, options, assembly);
   throw InputError(fmt::format("{}: neither train2id.txt, train.txt nor train.tsv", source.place.string()),
                    "A folder of triples has the training triples in one of these; or give the file itself.");
 }

@@ -9,6 +9,8 @@ from typing import Any, Literal, TypedDict
 
 class TrainOptions(TypedDict, total=False):
     target: str | None
+    task: Literal["node", "link"] | None
+    edge_split: str | None
     output: str | os.PathLike[str] | None
     overwrite: bool | None
     resume: str | os.PathLike[str] | bool | None
@@ -37,11 +39,13 @@ class TrainOptions(TypedDict, total=False):
     lr_schedule: str | None
     warmup_steps: int | None
     clip_grad: float | None
-    loss: Literal["cross-entropy", "bce", "mse", "mae", "huber"] | None
+    loss: Literal["cross-entropy", "bce", "bpr", "mse", "mae", "huber"] | None
     scale_targets: bool | None
     label_smoothing: float | None
     class_weights: str | None
     accumulate: int | None
+    negatives: int | None
+    exclude: Literal["off", "self", "reverse"] | None
     seed: int | None
     checkpoint_every: int | None
     cuda_graph: Literal["auto", "on", "off"] | None
@@ -49,7 +53,8 @@ class TrainOptions(TypedDict, total=False):
     precision: Literal["f32", "tf32", "bf16"] | None
     eval_every: int | None
     eval_fanouts: Sequence[int] | None
-    metric: Literal["auto", "accuracy", "macro_f1", "roc_auc", "rmse", "mae", "r2"] | None
+    metric: Literal["auto", "accuracy", "macro_f1", "roc_auc", "rmse", "mae", "r2", "mrr", "hits_10"] | None
+    eval_negatives: int | None
     patience: int | None
     device: Literal["auto", "cpu", "cuda"] | None
     ranks_per_machine: int | None
@@ -75,6 +80,8 @@ class TrainOptions(TypedDict, total=False):
 
 OPTIONS: dict[str, tuple[Any, str]] = {
     "target": (None, "Type of the nodes to train on, score and predict, in a graph of several types (default: that of the training nodes)"),
+    "task": ('node', "What is learned: node (classes or numbers of nodes), or link (which edges there are: the dot product of two nodes' outputs scores a pair of them)"),
+    "edge_split": ('0.1,0.1', "With task link, the shares of pairs of nodes whose edges are held out for validation and for tests, chosen by seed. No batch and no evaluation sees these edges"),
     "output": (None, "Folder for the model, checkpoint, metrics, log and options of the run (default: runs/MODEL-DATE-NUMBER, with a link to it in runs/last)"),
     "overwrite": (False, "Replace the run that is in the output folder"),
     "resume": (False, "Continue the run in this folder (without a value: in output) with its options. Those given again must have the same values, except epochs and options that set where and how the run computes"),
@@ -103,11 +110,13 @@ OPTIONS: dict[str, tuple[Any, str]] = {
     "lr_schedule": ('constant', "Learning rate after the warm-up: constant; cosine (falls to 0 at the end of the run); step, which multiplies it by FACTOR (0.1) every UPDATES (1000) updates, such as step:500:0.3"),
     "warmup_steps": (0, "Updates during which the learning rate rises linearly to lr"),
     "clip_grad": (0, "Largest Euclidean norm of the gradient: a larger one is scaled down to it; 0: no limit"),
-    "loss": ('cross-entropy', "Loss function of classes: cross-entropy, or bce (binary cross-entropy of each class against all others); of regression, for graphs with targets: mse (squared error), mae (magnitude of the error) or huber (squared up to one standard deviation, then its magnitude)"),
+    "loss": ('cross-entropy', "Loss function of classes: cross-entropy, or bce (binary cross-entropy of each class against all others); of regression, for graphs with targets: mse (squared error), mae (magnitude of the error) or huber (squared up to one standard deviation, then its magnitude); of links: bce or cross-entropy (binary cross-entropy of a link and its negatives) or bpr (each link above its negatives)"),
     "scale_targets": (True, "Learn targets of regression scaled to mean 0 and standard deviation 1 of the training nodes (on), or as they are (off). Scores and predictions have their own units in both"),
     "label_smoothing": (0, "Share of each target that is spread evenly over all classes"),
     "class_weights": (None, "Weights of the classes in the loss: one number per class (w0,w1,...), or balanced (the same total weight for every class); default: 1 for every class"),
     "accumulate": (1, "Batches per update: the gradient is the mean over the seeds of all of them"),
+    "negatives": (1, "Negatives per link: pairs of its source and a random node, which the model is to score lower"),
+    "exclude": ('reverse', "Edges that the batches of a step of links do not see, so that no link is read off itself: self (the links of all ranks), reverse (and those from their destinations to their sources), off"),
     "seed": (0, "Random seed for weights, sampling and dropout"),
     "checkpoint_every": (1, "Epochs between checkpoints; 0: write one only when a signal stops the run"),
     "cuda_graph": ('auto', "Record sampling and training of a step as CUDA graphs and replay them: auto (where batches can be padded to one shape: on GPUs, without a fanout of -1, and on several machines if neighbors travel over NCCL), on (report what prevents it and stop), off. Results are the same"),
@@ -115,7 +124,8 @@ OPTIONS: dict[str, tuple[Any, str]] = {
     "precision": ('f32', "Precision of training: f32, tf32 (for matrix products on GPUs), or bf16 (for activations and matrix products; weights, sums and evaluation stay f32)"),
     "eval_every": (1, "Epochs between evaluations; 0: evaluate only at the end"),
     "eval_fanouts": (None, "Evaluate on sampled neighbors with these fanouts (default: exactly, on all neighbors)"),
-    "metric": ('auto', "Validation score that decides which model is best; auto: accuracy, or rmse of regression"),
+    "metric": ('auto', "Validation score that decides which model is best; auto: accuracy, rmse of regression, or mrr of links"),
+    "eval_negatives": (100, "Random destinations against which a held-out link is ranked; the same in every evaluation"),
     "patience": (0, "Evaluations without improvement before the run ends; 0: never end early"),
     "device": ('auto', "Device that ranks compute on; auto: a GPU where there is one, else the CPU"),
     "ranks_per_machine": (0, "Ranks per virtual machine; virtual machines share no memory. 0: each host is one machine"),

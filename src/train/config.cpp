@@ -15,6 +15,7 @@
 namespace strata::train {
 namespace {
 
+constexpr Count kMaxNegatives = 100'000;
 constexpr int kMaxFanout = 1 << 30;                                    // because 1 is added to it
 constexpr std::int64_t kMaxWidth = 1 << 20;                            // a square matrix of it has 4 TiB
 constexpr Count kMaxSeeds = std::numeric_limits<std::int32_t>::max();  // of a batch: local ids are 32-bit
@@ -63,6 +64,8 @@ void check_choices(const TrainConfig& c) {
   check_choice(c.sampler_device, "--sampler-device");
   check_choice(c.optimizer, "--optimizer");
   check_choice(c.lr_schedule.kind, "--lr-schedule");
+  check_choice(c.task, "--task");
+  check_choice(c.exclude, "--exclude");
   check_choice(c.loss, "--loss");
   check_choice(c.on_nan, "--on-nan");
   check_choice(c.topology.compute, "--device");
@@ -140,12 +143,16 @@ void check_effects(const TrainConfig& c) {
   };
   has_effect(c.graph.synthetic() == nullptr && !c.make_graph, "start-early", c.start_early,
              "part files: the features of other graphs are made, not read");
-  const TrainConfig defaults;
   const bool own = !c.own_model.empty(), gat = own || c.model == nn::ModelKind::gat;
-  const bool classes = !is_regression(c.loss);
+  const bool links = c.task == TaskKind::link, classes = !links && !is_regression(c.loss);
   has_effect(classes, "label-smoothing", c.label_smoothing != 0, "--loss cross-entropy or bce");
   has_effect(classes, "class-weights", !c.class_weights.empty(), "--loss cross-entropy or bce");
-  has_effect(!classes, "scale-targets", !c.scale_targets, "--loss mse, mae or huber");
+  const TrainConfig defaults;
+  has_effect(links, "negatives", c.negatives != defaults.negatives, "--task link");
+  has_effect(links, "exclude", c.exclude != defaults.exclude, "--task link");
+  has_effect(links, "edge-split", c.edge_split != defaults.edge_split, "--task link");
+  has_effect(links, "eval-negatives", c.eval_negatives != defaults.eval_negatives, "--task link");
+  has_effect(is_regression(c.loss), "scale-targets", !c.scale_targets, "--loss mse, mae or huber");
   has_effect(own || nn::has_heads(c.model), "heads", c.heads != defaults.heads, "--model gat, rgat or hgt");
   has_effect(own || c.model == nn::ModelKind::rgcn, "bases", c.bases != 0, "--model rgcn");
   has_effect(gat, "residual", c.residual, "--model gat");
@@ -153,12 +160,40 @@ void check_effects(const TrainConfig& c) {
 }
 
 void check_metric(const TrainConfig& c) {
-  const bool of_numbers = c.metric >= Metric::rmse;
-  if (c.metric == Metric::automatic || of_numbers == is_regression(c.loss)) return;
-  throw InputError(
-      fmt::format("--metric {} is no score of --loss {}", enum_name(c.metric), enum_name(c.loss)),
-      of_numbers ? "Give --loss mse, mae or huber, or --metric accuracy, macro_f1 or roc_auc."
-                 : "Give --metric rmse, mae or r2.");
+  if (c.metric == Metric::automatic) return;
+  const bool of_links = c.metric == Metric::mrr || c.metric == Metric::hits_10 || c.metric == Metric::roc_auc,
+             of_numbers = c.metric >= Metric::rmse && c.metric <= Metric::r2,
+             of_classes = c.metric >= Metric::accuracy && c.metric <= Metric::roc_auc;
+  const bool links = c.task == TaskKind::link, numbers = !links && is_regression(c.loss);
+  require(links     ? of_links
+          : numbers ? of_numbers
+                    : of_classes,
+          fmt::format("--metric {} is no score of --task {} --loss {}", enum_name(c.metric),
+                      enum_name(c.task), enum_name(c.loss)),
+          links ? "Give --metric mrr, hits_10 or roc_auc."
+          : numbers
+              ? "Give --metric rmse, mae or r2."
+              : "Give --metric accuracy, macro_f1 or roc_auc; --loss mse, mae or huber; or --task link.");
+}
+
+void check_links(const TrainConfig& c) {
+  if (c.task == TaskKind::node) {
+    require(c.loss != LossKind::bpr, "--loss bpr is one of links", "Give --task link, or another loss.");
+    return;
+  }
+  edge_split_of(c);
+  require(!is_regression(c.loss), fmt::format("--loss {} is none of links", enum_name(c.loss)),
+          "Give --loss bce or bpr.");
+  require(c.negatives >= 1 && c.negatives <= kMaxNegatives && c.eval_negatives >= 1 &&
+              c.eval_negatives <= kMaxNegatives,
+          fmt::format("--negatives and --eval-negatives are 1 to {}", kMaxNegatives),
+          "Give numbers such as 1 and 100.");
+  require(!c.inductive, "--task link contradicts --inductive",
+          "Edges are split for links, not nodes; leave --inductive out.");
+  require(c.eval_fanouts.empty(), "--task link contradicts --eval-fanouts",
+          "Links are scored exactly; leave --eval-fanouts out.");
+  require(c.cuda_graph != CudaGraphs::on, "--task link contradicts --cuda-graph on",
+          "Steps of links are not recorded; leave --cuda-graph out.");
 }
 
 }  // namespace
@@ -250,6 +285,7 @@ void validate_plan(const TrainConfig& c) {
   check_exchange(c);
   check_cuda_graph(c);
   check_metric(c);
+  check_links(c);
   check_effects(c);
 }
 
@@ -262,7 +298,21 @@ batches::RouteRequest route_request(const TrainConfig& c) {
 
 Metric chosen_metric(const TrainConfig& c) {
   if (c.metric != Metric::automatic) return c.metric;
+  if (c.task == TaskKind::link) return Metric::mrr;
   return is_regression(c.loss) ? Metric::rmse : Metric::accuracy;
+}
+
+graph::EdgeSplit edge_split_of(const TrainConfig& c) {
+  const std::size_t comma = c.edge_split.find(',');
+  graph::EdgeSplit split{.seed = c.seed};
+  if (comma != std::string::npos) {
+    split.valid = options::read_real("--edge-split", std::string_view(c.edge_split).substr(0, comma));
+    split.test = options::read_real("--edge-split", std::string_view(c.edge_split).substr(comma + 1));
+  }
+  require(comma != std::string::npos && split.valid >= 0 && split.test >= 0 && split.valid + split.test < 1,
+          fmt::format("--edge-split: \"{}\" are no shares for validation and test", c.edge_split),
+          "Give two shares that leave edges to train on, such as 0.1,0.1.");
+  return split;
 }
 
 std::string model_name(const TrainConfig& c) {

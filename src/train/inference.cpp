@@ -88,14 +88,14 @@ class Inference {
       throw OutOfMemory("the hidden rows of the nodes do not fit in memory",
                         "Use more machines, or ranks on machines with more memory.");
     if (!writes()) {
-      evaluation = exact.evaluate(*model_);
+      evaluation = evaluators_.chosen().evaluate(*model_);
     } else {
       const std::string all = path_of_all_logits(request_.logits, selects());
       evaluation = exact.predict(*model_, all);
+      if (task_->of_links() && !evaluation.stopped) evaluation = evaluators_.chosen().evaluate(*model_);
       context_.communicator().together([&] {
         if (context_.first_rank() && !evaluation.stopped)
-          finish_logits(all, request_.logits, nodes_,
-                        is_regression(context_.config.loss) ? "target" : "class");
+          finish_logits(all, request_.logits, nodes_, name_of_columns());
       });
     }
     context_.alive("closing");
@@ -106,6 +106,10 @@ class Inference {
   }
 
  private:
+  const char* name_of_columns() const {
+    if (task_->of_links()) return "output";
+    return is_regression(context_.config.loss) ? "target" : "class";
+  }
   bool writes() const { return !request_.logits.empty(); }
   bool selects() const { return !request_.nodes.empty() || request_.split != NodeSplit::all; }
 
@@ -174,6 +178,9 @@ TrainConfig inference_config(const TrainConfig& run) {
   config.sampler = run.sampler;
   config.replace = run.replace;
   config.feature_format = run.feature_format;
+  config.task = run.task;
+  config.edge_split = run.edge_split;
+  config.eval_negatives = run.eval_negatives;
   config.loss = run.loss;
   config.scale_targets = run.scale_targets;
   config.metric = run.metric;

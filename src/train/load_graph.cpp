@@ -31,6 +31,7 @@ void check_usable(const RunContext& context, Count feature_cols, const TaskInput
   }
   if (use == GraphUse::inference) return;
   context.task.require(input);
+  if (context.task.of_links()) return;  // they are edges
   if (input.num_train == 0) {
     throw InputError(fmt::format("{}: the graph has no training nodes", input.graph),
                      "Build it from an input with a training split.");
@@ -61,6 +62,7 @@ struct GraphFacts {
 /// nodes.
 std::optional<batches::FirstBatches> first_batches(RunContext& context, GraphUse use,
                                                    const graph::GraphTypes& types) {
+  if (context.task.of_links()) return {};  // batches of training nodes say nothing about those of links
   const bool shares = context.topology.num_machines() > 1 && use == GraphUse::training;
   if (!context.device.is_cuda() && !shares) return {};
   return batches::FirstBatches{.sampler = context.neighbor_choice(types),
@@ -108,6 +110,7 @@ store::LoadOptions load_options(const Loading& loading, const GraphFacts& graph)
       .edge_ids = graph.types.several(),
       .edge_weights = config.sampling_method() == sampling::Method::weighted,
       .train_edges_only = config.inductive && loading.use == GraphUse::training,
+      .edge_split = context.task.of_links() ? std::optional(edge_split_of(config)) : std::nullopt,
       .in_degrees = may_need_in_degrees(config),
       .degrees_of_loops = !config.own_model.empty() || config.model != nn::ModelKind::gcn,
       .feature_format = config.feature_format,
@@ -239,7 +242,7 @@ store::MachineGraph load_any(const Loading& loading) {
 
 store::MachineGraph load_graph(RunContext& context, GraphUse use, const std::string& target) {
   store::MachineGraph graph = load_any({context, use, target});
-  if (use == GraphUse::training && graph.train_nodes().empty())
+  if (use == GraphUse::training && !context.task.of_links() && graph.train_nodes().empty())
     throw InputError(fmt::format("{}: no node of the type \"{}\" is in the training split",
                                  context.config.graph.text(), target),
                      "Give --target with the type that has labels, or leave it out.");

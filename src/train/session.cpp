@@ -2,6 +2,7 @@
 #include "session.hpp"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <utility>
@@ -9,6 +10,8 @@
 #include "load_graph.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/log.hpp"
+#include "strata/util/text.hpp"
+#include "task/edge_links.hpp"
 #include "tuning/device_mix.hpp"
 
 namespace strata::train {
@@ -25,6 +28,30 @@ batches::PipelineParts pipeline_parts(RunContext& context, const store::MachineG
           .gather_pool = &context.gather_pool};
 }
 
+batches::EpochNodes epoch_of(const Session& session) {
+  if (session.links == nullptr) return {};
+  return {.nodes = session.links->destinations(), .links = session.links.get()};
+}
+
+std::unique_ptr<batches::LinkSeeds> make_links(RunContext& context, const store::MachineGraph& graph) {
+  if (!context.task.of_links()) return nullptr;
+  auto global_ids = std::make_shared<const std::vector<NodeId>>(global_ids_of(graph));
+  const auto options = links_of(graph, context.config, context.ranks(), *global_ids);
+  if (context.first_rank())
+    spdlog::info("{} links to learn; shares {} of the pairs of nodes are held out",
+                 format_count(std::ssize(options->sources)), context.config.edge_split);
+  return std::make_unique<batches::LinkSeeds>(
+      batches::LinkGraph{.stored = &graph,
+                         .pool = &context.sample_pool,
+                         .counts = context.machine.rank() == 0,
+                         .global_ids =
+                             [global_ids](std::span<const NodeId> ids, NodeId* out) {
+                               std::ranges::transform(ids, out,
+                                                      [&](NodeId id) { return (*global_ids)[at(id)]; });
+                             }},
+      context.communicator(), options);
+}
+
 batches::PipelineOptions pipeline_options(const Session& session) {
   const TrainConfig& config = session.context.config;
   const nn::BlockModel& model = *session.learner.model;
@@ -34,11 +61,12 @@ batches::PipelineOptions pipeline_options(const Session& session) {
                      "Give --exchange auto, or a model with the trait tolerates_padding.");
   return {.sampler = block_options(model, session.context, session.graph.manifest().types, session.table),
           .sampler_device = config.sampler_device,
+          .epoch = epoch_of(session),
           .global_batch = session.context.global_batch,
           .seed = config.seed,
           .overlap = config.pipeline,
           .gather = !session.table.defined(),
-          .pad = model.traits().tolerates_padding,
+          .pad = model.traits().tolerates_padding && session.links == nullptr,
           .exchange = config.exchange,
           .rows_in_bf16 = config.row_exchange_precision == RowPrecision::bf16,
           .may_overlap_launches = !gives_sm_split(config),
@@ -78,7 +106,9 @@ Session::Session(RunContext& c, const ModelFactory& make_model)
       graph(load(c)),
       target(find_target(c.config.target, graph)),
       targets(c.task.targets(graph)),
-      learner(c, graph, make_model),
+      links(make_links(c, graph)),
+      link_loss(c.config.loss),
+      learner(c, graph, links ? links->size() : std::ssize(graph.train_nodes()), make_model),
       table(c.config.start_early ? at::Tensor() : table_in_place(*learner.model, graph, c)),
       trace(c.config.trace.empty() ? nullptr
                                    : std::make_unique<batches::Trace>(kSpansOfTrace / at(c.world.size()))),

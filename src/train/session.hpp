@@ -8,10 +8,12 @@
 #include "report/traffic.hpp"
 #include "run_context.hpp"
 #include "step/learner.hpp"
+#include "strata/batches/links.hpp"
 #include "strata/batches/pipeline.hpp"
 #include "strata/comm/reducer.hpp"
 #include "strata/nn/model.hpp"
 #include "strata/store/machine_graph.hpp"
+#include "task/link_loss.hpp"
 #include "task/missing_targets.hpp"
 #include "type_choices.hpp"
 
@@ -33,6 +35,8 @@ struct Session {
   store::MachineGraph graph;
   TargetType target;
   batches::SeedTargets targets;
+  std::unique_ptr<batches::LinkSeeds> links;  ///< null: seeds are nodes
+  LinkLoss link_loss;
   Learner learner;
   at::Tensor table;  ///< input rows that the model reads in place; undefined: they are gathered
   std::unique_ptr<batches::Trace> trace;  ///< null without --trace

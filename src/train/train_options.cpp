@@ -90,6 +90,19 @@ void add_data_options(OptionTable& table, TrainSettings& settings) {
            "the training nodes)")
       .fixed();
   table
+      .add(
+          "task", c.task,
+          "What is learned: node (classes or numbers of nodes), or link (which edges there are: the dot product "
+          "of two nodes' outputs scores a pair of them)")
+      .common()
+      .fixed();
+  table
+      .add(
+          "edge-split", c.edge_split,
+          "With --task link, the shares of pairs of nodes whose edges are held out for validation and for tests, "
+          "chosen by --seed. No batch and no evaluation sees these edges")
+      .fixed();
+  table
       .add("output", c.output,
            "Folder for the model, checkpoint, metrics, log and options of the run (default: "
            "runs/MODEL-DATE-NUMBER, with a link to it in runs/last)")
@@ -200,7 +213,8 @@ void add_training_options(OptionTable& table, TrainConfig& c) {
           "loss", c.loss,
           "Loss function of classes: cross-entropy, or bce (binary cross-entropy of each class against all "
           "others); of regression, for graphs with targets: mse (squared error), mae (magnitude of the error) "
-          "or huber (squared up to one standard deviation, then its magnitude)")
+          "or huber (squared up to one standard deviation, then its magnitude); of links: bce or cross-entropy "
+          "(binary cross-entropy of a link and its negatives) or bpr (each link above its negatives)")
       .fixed();
   table
       .add_as<options::Switch>(
@@ -221,6 +235,16 @@ void add_training_options(OptionTable& table, TrainConfig& c) {
   table
       .add("accumulate", c.accumulate,
            "Batches per update: the gradient is the mean over the seeds of all of them")
+      .fixed();
+  table
+      .add("negatives", c.negatives,
+           "Negatives per link: pairs of its source and a random node, which the model is to score lower")
+      .fixed();
+  table
+      .add(
+          "exclude", c.exclude,
+          "Edges that the batches of a step of links do not see, so that no link is read off itself: self (the "
+          "links of all ranks), reverse (and those from their destinations to their sources), off")
       .fixed();
   table.add("seed", c.seed, "Random seed for weights, sampling and dropout").common().fixed();
   table.add("checkpoint-every", c.checkpoint_every,
@@ -252,8 +276,13 @@ void add_evaluation_options(OptionTable& table, TrainConfig& c) {
       .fixed();
   table
       .add("metric", c.metric,
-           "Validation score that decides which model is best; auto: accuracy, or rmse of regression")
+           "Validation score that decides which model is best; auto: accuracy, rmse of regression, or mrr of "
+           "links")
       .common()
+      .fixed();
+  table
+      .add("eval-negatives", c.eval_negatives,
+           "Random destinations against which a held-out link is ranked; the same in every evaluation")
       .fixed();
   table.add("patience", c.patience, "Evaluations without improvement before the run ends; 0: never end early")
       .common();

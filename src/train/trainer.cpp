@@ -70,6 +70,7 @@ class Run {
                 .device = context_.device,
                 .feature_cols = session_.graph.manifest().feature_cols,
                 .table = session_.table,
+                .link_loss = &session_.link_loss,
                 .graphs = session_.graphs,
                 .trace = session_.trace.get()}),
         loader_threads_({.pools = {&context_.sample_pool, &context_.gather_pool},

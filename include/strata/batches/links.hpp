@@ -2,6 +2,7 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -10,13 +11,13 @@
 #include <vector>
 
 #include "strata/comm/communicator.hpp"
+#include "strata/store/machine_graph.hpp"
 #include "strata/util/random.hpp"
 #include "strata/util/ranges.hpp"
+#include "strata/util/threads.hpp"
 #include "strata/util/types.hpp"
 
 namespace strata::batches {
-
-class Graph;
 
 /// Pairs that are drawn beside links, as torch_geometric.sampler.NegativeSampling has them.
 struct NegativeOptions {
@@ -109,16 +110,25 @@ class CandidateDraw {
   std::vector<double> sums_;  // of the weights up to each candidate; empty: all are equally likely
 };
 
+/// The graph whose nodes links join, as a rank has it. All of it outlives its reader.
+struct LinkGraph {
+  const store::MachineGraph* stored = nullptr;
+  ThreadPool* pool = nullptr;
+  bool counts = false;  ///< this rank is the one of its machine that counts edges
+  /// Writes the global ids of original ids, from any thread. Empty: they are the same.
+  std::function<void(std::span<const NodeId> original_ids, NodeId* out)> global_ids = {};
+};
+
 /// What a loader's steps make of links: SeedSchedule says whose they are, this what their batches are. An
-/// owner; const calls are thread safe. `graph` outlives it.
+/// owner; const calls are thread safe.
 ///
 /// Negatives are keyed by the step, the link's number and their number, so that they are the same for every
 /// number of ranks and machines.
 class LinkSeeds {
  public:
   /// Looks for the links' edges in all neighbor lists; the first rank logs how many it found. Collective over
-  /// `ranks`. Throws InputError, and std::out_of_range for ends that are no nodes.
-  LinkSeeds(Graph& graph, const comm::Communicator& ranks, std::shared_ptr<const LinkOptions> options);
+  /// `ranks`. Throws InputError. REQUIRES: ends are nodes.
+  LinkSeeds(LinkGraph graph, const comm::Communicator& ranks, std::shared_ptr<const LinkOptions> options);
 
   Count size() const { return std::ssize(options_.sources); }
   std::span<const NodeId> destinations() const { return options_.destinations; }
@@ -153,11 +163,10 @@ class LinkSeeds {
   bool is_wrong(NodeId source, NodeId destination) const;
   bool is_edge(NodeId source, NodeId destination) const;
 
-  Graph& graph_;
+  LinkGraph graph_;
   std::shared_ptr<const LinkOptions> held_;
   const LinkOptions& options_;
   CandidateDraw draw_source_, draw_destination_;
-  bool is_renumbered_ = false;
   // In this machine's lists, and in those of other machines' nodes that it keeps.
   LinkEntries entries_, reverse_entries_, halo_entries_, halo_reverse_entries_;
   mutable std::atomic<Count> failed_draws_{0};

@@ -11,6 +11,7 @@
 
 #include "strata/comm/machine.hpp"
 #include "strata/cuda/stream.hpp"
+#include "strata/graph/edge_split.hpp"
 #include "strata/graph/graph.hpp"
 #include "strata/graph/part_file.hpp"
 #include "strata/graph/synthetic.hpp"
@@ -36,6 +37,10 @@ struct LoadOptions {
   /// Lists have the edges among training nodes only, as inductive training reads them; all edges are in
   /// MachineGraph::whole_view(). Not with `edge_ids`. No lists of other machines' nodes are kept.
   bool train_edges_only = false;
+  /// Lists have only the edges of its training side; MachineGraph::held_out() has the others. Not with
+  /// `edge_ids`. No lists of other machines' nodes are kept.
+  std::optional<graph::EdgeSplit> edge_split = {};
+  bool leaves_edges_out() const { return train_edges_only || edge_split.has_value(); }
   bool in_degrees = false;
   bool degrees_of_loops = true;       ///< whether `in_degrees` count self-loops
   std::int64_t gpu_budget_bytes = 0;  ///< per GPU, for structure and features together; ignored on the cpu
@@ -101,6 +106,11 @@ class FeatureArrival {
 
 struct GraphState;
 
+/// An edge by the global ids of its ends.
+struct HeldOutEdge {
+  NodeId source = 0, destination = 0;
+};
+
 /// The parts that this machine hosts, once in its memory, as OpenGraph::place() made it. An owner.
 class MachineGraph {
  public:
@@ -124,6 +134,9 @@ class MachineGraph {
   /// GPUs read them in host memory then. Otherwise the same.
   const GraphView& whole_view() const;
   const GraphView& whole_host_view() const;
+  /// This rank's share of the edges that LoadOptions::edge_split leaves out; all ranks together have each
+  /// once. REQUIRES: `side` is not that of training.
+  std::span<const HeldOutEdge> held_out(graph::EdgeSplit::Side side) const;
   bool is_replicated() const;           ///< on all machines alike
   const HaloLists* halo_lists() const;  ///< null: none
   /// Row r belongs to global id first_node + r; the rows of halo_rows() follow. Columns are the manifest's

@@ -10,6 +10,7 @@
 
 #include "strata/batches/routes.hpp"
 #include "strata/comm/machine.hpp"
+#include "strata/graph/edge_split.hpp"
 #include "strata/graph/graph.hpp"
 #include "strata/graph/source.hpp"
 #include "strata/nn/kinds.hpp"
@@ -34,16 +35,22 @@ struct LrSchedule {
 };
 /// The method of sampling, and for LABOR whether layers share their random numbers.
 enum class SamplerKind : std::uint8_t { uniform, weighted, labor, labor_dependent };
+/// What is learned.
+enum class TaskKind : std::uint8_t { node, link };
+/// The edges that a step of links leaves out of its batches: the links themselves, and those from their
+/// destinations to their sources.
+enum class Exclusion : std::uint8_t { off, self, reverse };
 enum class LossKind : std::uint8_t {
   cross_entropy,
-  bce,  ///< every class against the others
+  bce,  ///< every class against the others; a link and its negatives
+  bpr,  ///< of links
   mse,  ///< this and those below are of regression; see make_node_targets()
   mae,
   huber,
 };
 inline bool is_regression(LossKind loss) { return loss >= LossKind::mse; }
-/// See Scores; automatic: accuracy of classes, rmse of regression.
-enum class Metric : std::uint8_t { automatic, accuracy, macro_f1, roc_auc, rmse, mae, r2 };
+/// See Scores; automatic: accuracy of classes, rmse of regression, mrr of links.
+enum class Metric : std::uint8_t { automatic, accuracy, macro_f1, roc_auc, rmse, mae, r2, mrr, hits_10 };
 enum class OnNan : std::uint8_t {
   stop,
   skip,  ///< skip that update
@@ -76,6 +83,7 @@ template <>
 inline constexpr auto enum_names<train::LossKind> =
     std::to_array<EnumName<train::LossKind>>({{train::LossKind::cross_entropy, "cross-entropy"},
                                               {train::LossKind::bce, "bce"},
+                                              {train::LossKind::bpr, "bpr"},
                                               {train::LossKind::mse, "mse"},
                                               {train::LossKind::mae, "mae"},
                                               {train::LossKind::huber, "huber"}});
@@ -88,7 +96,19 @@ inline constexpr auto enum_names<train::Metric> =
                                             {train::Metric::roc_auc, "roc_auc"},
                                             {train::Metric::rmse, "rmse"},
                                             {train::Metric::mae, "mae"},
-                                            {train::Metric::r2, "r2"}});
+                                            {train::Metric::r2, "r2"},
+                                            {train::Metric::mrr, "mrr"},
+                                            {train::Metric::hits_10, "hits_10"}});
+
+template <>
+inline constexpr auto enum_names<train::TaskKind> = std::to_array<EnumName<train::TaskKind>>(
+    {{train::TaskKind::node, "node"}, {train::TaskKind::link, "link"}});
+
+template <>
+inline constexpr auto enum_names<train::Exclusion> =
+    std::to_array<EnumName<train::Exclusion>>({{train::Exclusion::off, "off"},
+                                               {train::Exclusion::self, "self"},
+                                               {train::Exclusion::reverse, "reverse"}});
 
 template <>
 inline constexpr auto enum_names<train::OnNan> =
@@ -171,6 +191,10 @@ struct TrainConfig {
   LrSchedule lr_schedule;
   Count warmup_steps = 0;  ///< updates over which the learning rate grows to its full value
   double clip_grad = 0.0;  ///< largest Euclidean norm of the gradient; 0: no limit
+  TaskKind task = TaskKind::node;
+  Count negatives = 1;                     ///< of a link in training
+  Exclusion exclude = Exclusion::reverse;  ///< of links
+  std::string edge_split = "0.1,0.1";      ///< of links: shares for validation and test
   LossKind loss = LossKind::cross_entropy;
   bool scale_targets = true;  ///< of regression: to mean 0 and standard deviation 1
   double label_smoothing = 0.0;
@@ -202,6 +226,7 @@ struct TrainConfig {
   int eval_every = 1;                 ///< epochs; 0: only at the end
   std::vector<int> eval_fanouts;      ///< empty: exact, layer by layer over all nodes
   Metric metric = Metric::automatic;  ///< what "best" means
+  Count eval_negatives = 100;         ///< of a link in evaluation
   int patience = 0;                   ///< evaluations without improvement before the run ends; 0: never
   int checkpoint_every = 1;           ///< epochs; 0: only when stopped
   bool resume = false;
@@ -228,6 +253,9 @@ struct TrainConfig {
 /// Throws InputError with the remedy for what is impossible or contradictory. Opens no file. train() calls
 /// it.
 void validate(const TrainConfig& config);
+
+/// The split of --edge-split, keyed by the seed. Throws InputError.
+graph::EdgeSplit edge_split_of(const TrainConfig& config);
 
 /// The metric, with what `automatic` means for the config's loss.
 Metric chosen_metric(const TrainConfig& config);

@@ -31,9 +31,10 @@ struct Score {
 
 /// Scores of one split over all ranks.
 struct Scores {
-  Count nodes = 0;  ///< with a target
+  Count nodes = 0;  ///< with a target; or links
   double loss = 0;  ///< the mean
   std::vector<Score> values = {};
+  std::string counted = "nodes";  ///< what they count, in tables
 
   /// The value of a score; NaN for a name that is not among them.
   double of(std::string_view name) const;
@@ -122,6 +123,9 @@ class Task {
   virtual Scores no_scores() const = 0;
   /// The name of the score that the best epoch is chosen by.
   virtual std::string metric() const = 0;
+  /// Whether seeds are links instead of nodes, which LinkLoss and LinkScoreBoard learn and score: it has
+  /// neither targets nor a Loss nor a ScoreBoard then.
+  virtual bool of_links() const { return false; }
   /// Whether its losses count hits, so that records have the share of right seeds.
   virtual bool counts_hits() const { return true; }
   /// Turns a node's outputs, in place, into what is written as its prediction.
@@ -144,7 +148,11 @@ std::unique_ptr<Task> make_node_classes(const TrainConfig& config);
 /// that was trained before have its scale.
 std::unique_ptr<Task> make_node_targets(const TrainConfig& config, const ModelFacts& facts = {});
 
-/// The task that the config's loss means; `facts` as above.
+/// The task of predicting edges: a model's outputs are rows of --hidden columns whose dot products score
+/// pairs. The scores are mrr, hits_10 and roc_auc.
+std::unique_ptr<Task> make_link_prediction(const TrainConfig& config);
+
+/// The task that the config's task and loss mean; `facts` as above.
 std::unique_ptr<Task> make_task(const TrainConfig& config, const ModelFacts& facts = {});
 
 }  // namespace strata::train

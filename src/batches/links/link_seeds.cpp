@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "links/find_entries.hpp"
-#include "strata/batches/graph.hpp"
 #include "strata/batches/links.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/log.hpp"
@@ -113,9 +112,9 @@ NodeId CandidateDraw::operator()(std::uint64_t word) const {
   return candidates_.first + (found - sums_.begin());
 }
 
-LinkSeeds::LinkSeeds(Graph& graph, const comm::Communicator& ranks,
+LinkSeeds::LinkSeeds(LinkGraph graph, const comm::Communicator& ranks,
                      std::shared_ptr<const LinkOptions> options)
-    : graph_(graph),
+    : graph_(std::move(graph)),
       held_(std::move(options)),
       options_(*held_),
       draw_source_(options_.source_candidates, options_.negatives.source_weights, "sources"),
@@ -123,27 +122,23 @@ LinkSeeds::LinkSeeds(Graph& graph, const comm::Communicator& ranks,
                         "destinations") {
   ranks.together([&] {
     check(options_);
-    graph.check_ids(options_.sources, {});
-    graph.check_ids(options_.destinations, {});
-    graph.check_ids(options_.negatives.listed, {});
     if (options_.negatives.mode == Mode::none) return;
     if (options_.negatives.mode == Mode::listed || options_.negatives.mode == Mode::in_batch) return;
     if (!draw_destination_.any() || (options_.negatives.mode == Mode::binary && !draw_source_.any()))
       throw InputError("there are no nodes to draw negatives from",
                        "Name a relation whose types have nodes.");
-    if (options_.negatives.strict && !graph.stored().is_replicated() && ranks.size() > 1 &&
-        graph.stored().host_lists().num_local < graph.stored().host_view().num_nodes)
+    if (options_.negatives.strict && !graph_.stored->is_replicated() && ranks.size() > 1 &&
+        graph_.stored->host_lists().num_local < graph_.stored->host_view().num_nodes)
       throw InputError("strict negatives need all neighbor lists on every machine",
                        "Load the graph with replicate=\"on\", or take negatives that are not strict.");
   });
-  is_renumbered_ = graph.is_renumbered();
   if (excludes()) find_edges(ranks);
 }
 
 void LinkSeeds::find_edges(const comm::Communicator& ranks) {
-  const store::MachineGraph& stored = graph_.stored();
+  const store::MachineGraph& stored = *graph_.stored;
   const store::GraphView& view = stored.host_lists();
-  ThreadPool& pool = graph_.runtime().caller_pool();
+  ThreadPool& pool = *graph_.pool;
   const SearchedLists lists{view, [&](NodeId v) { return view.owns(v) ? v - view.first_node : Count{-1}; }};
   const std::span<const NodeId> from = options_.sources, to = options_.destinations;
   const auto find = [&](const SearchedLists& where, LinkEntries& edges, LinkEntries& reverse) {
@@ -156,8 +151,7 @@ void LinkSeeds::find_edges(const comm::Communicator& ranks) {
 
   std::array<std::int64_t, 2> found{};
   const store::GraphView& own = stored.host_view();
-  const bool counts = graph_.runtime().machine().rank() == 0;
-  for (Count link = 0; counts && link < size(); ++link) {
+  for (Count link = 0; graph_.counts && link < size(); ++link) {
     found[0] += entries_.has(link) && own.owns(to[at(link)]);
     found[1] += reverse_entries_.has(link) && own.owns(from[at(link)]);
   }
@@ -197,7 +191,7 @@ Count LinkSeeds::most_nodes(Count links, Count of_step) const {
       negatives = groups * size;
       break;
   }
-  return std::min(graph_.stored().host_view().num_nodes, 2 * links + negatives);
+  return std::min(graph_.stored->host_view().num_nodes, 2 * links + negatives);
 }
 
 Count LinkSeeds::most_excluded(Count links) const {
@@ -264,7 +258,7 @@ void LinkSeeds::draw(const Step& step, Pairs& pairs) const {
     };
     if (is_binary) draw_ends(draw_source_, 0);
     draw_ends(draw_destination_, 1);
-    if (is_renumbered_) graph_.global_ids(std::vector(drawn), drawn.data());
+    if (graph_.global_ids) graph_.global_ids(std::vector(drawn), drawn.data());
     for (std::size_t j = 0; j < undrawn.size(); ++j) {
       const std::size_t i = undrawn[j];
       sources[i] = is_binary ? drawn[j] : negatives[i].source;
@@ -314,7 +308,7 @@ void LinkSeeds::append_shared(const Step& step, Count group, std::vector<NodeId>
   std::vector<NodeId> drawn;
   for (Count k = 0; k < static_cast<Count>(options_.negatives.amount); ++k)
     drawn.push_back(draw_destination_(word_of(key, k)));
-  if (is_renumbered_) graph_.global_ids(std::vector(drawn), drawn.data());
+  if (graph_.global_ids) graph_.global_ids(std::vector(drawn), drawn.data());
   destinations.insert(destinations.end(), drawn.begin(), drawn.end());
 }
 
@@ -324,7 +318,7 @@ bool LinkSeeds::is_wrong(NodeId source, NodeId destination) const {
 
 /// Lists are read as they are; the mean one is short, and ends are drawn at random.
 bool LinkSeeds::is_edge(NodeId source, NodeId destination) const {
-  const store::GraphView& view = graph_.stored().host_lists();
+  const store::GraphView& view = graph_.stored->host_lists();
   const Count list = destination - view.first_node;
   for (Count entry = view.indptr[list]; entry < view.indptr[list + 1]; ++entry) {
     if (view.indices[entry] != source) continue;

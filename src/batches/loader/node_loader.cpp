@@ -98,7 +98,7 @@ struct NodeLoader::State : GraphReader {
     const comm::Communicator& world = ranks();
     check_agreement(world, options);
     world.together([&] { check_options(options); });
-    if (options.links) links = std::make_unique<LinkSeeds>(*graph, world, options.links);
+    if (options.links) links = std::make_unique<LinkSeeds>(link_graph(), world, options.links);
     const std::span<const NodeId> nodes = epoch_nodes();
     world.together([&] {
       if (links || std::holds_alternative<Split>(options.nodes)) return;
@@ -128,6 +128,21 @@ struct NodeLoader::State : GraphReader {
   /// Those that the steps are dealt to.
   const comm::Communicator& ranks() const {
     return solo ? *solo->ranks().world : graph->runtime().communicator();
+  }
+
+  /// Checks the links' ends, too. Collective.
+  LinkGraph link_graph() {
+    ranks().together([&] {
+      graph->check_ids(options.links->sources, {});
+      graph->check_ids(options.links->destinations, {});
+      graph->check_ids(options.links->negatives.listed, {});
+    });
+    LinkGraph made{.stored = &graph->stored(),
+                   .pool = &graph->runtime().caller_pool(),
+                   .counts = graph->runtime().machine().rank() == 0};
+    if (graph->is_renumbered())
+      made.global_ids = [this](std::span<const NodeId> ids, NodeId* out) { graph->global_ids(ids, out); };
+    return made;
   }
 
   std::span<const NodeId> epoch_nodes() {

@@ -99,12 +99,13 @@ plan::HaloBudget halo_budget(const store::OpenParts& parts, const comm::Ranks& r
                              std::int64_t gpu_bytes) {
   if (!ranks.on_several_machines()) return {};
   const bool has_rows = parts.manifest().feature_cols > 0;
-  return {.bytes = plan::halo_bytes(options.halo_bytes, free_bytes),
-          .rows = has_rows,
-          .lists = !parts.sizes().replicated && !options.train_edges_only && parts.sizes().num_relations == 1,
-          .row_bytes = has_rows ? parts.features().row_bytes() : 0,
-          .gpu_bytes = gpu_bytes,
-          .num_gpus = tensor::gpus_of(*ranks.machine).size()};
+  return {
+      .bytes = plan::halo_bytes(options.halo_bytes, free_bytes),
+      .rows = has_rows,
+      .lists = !parts.sizes().replicated && !options.leaves_edges_out() && parts.sizes().num_relations == 1,
+      .row_bytes = has_rows ? parts.features().row_bytes() : 0,
+      .gpu_bytes = gpu_bytes,
+      .num_gpus = tensor::gpus_of(*ranks.machine).size()};
 }
 
 /// What batches of this machine's ranks read, and those of other machines here.

@@ -241,6 +241,10 @@ void WholeSource::complete() {
   state_->machine_offsets = {0, num_nodes};
   if (options_.in_degrees && !options_.degrees_of_loops)
     leave_loops_out(*state_->regions, machine_, machine_.communicator());
+  if (options_.edge_split) {
+    state_->held_out = hold_out_edges(*state_->regions, *options_.edge_split, machine_);
+    count_degrees(*state_->regions, machine_, machine_.communicator(), options_.degrees_of_loops);
+  }
   if (!options_.train_edges_only) return;
   state_->whole.emplace(keep_train_edges(*state_->regions, machine_));
   count_train_degrees(*state_->regions, machine_, machine_.communicator(), options_.degrees_of_loops);

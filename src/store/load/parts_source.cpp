@@ -86,6 +86,11 @@ class PartsSource : public GraphSource {
     world_.together([&] { read_structure(aliases); });
     if (options_.in_degrees && !options_.degrees_of_loops)
       leave_loops_out(*state_->regions, machine_, world_);
+    if (options_.edge_split) {
+      world_.together(
+          [&] { state_->held_out = hold_out_edges(*state_->regions, *options_.edge_split, machine_); });
+      count_degrees(*state_->regions, machine_, world_, options_.degrees_of_loops);
+    }
     if (!options_.train_edges_only) return;
     world_.together([&] { state_->whole.emplace(keep_train_edges(*state_->regions, machine_)); });
     count_train_degrees(*state_->regions, machine_, world_, options_.degrees_of_loops);

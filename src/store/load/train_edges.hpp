@@ -2,6 +2,8 @@
 #pragma once
 #include "graph_regions.hpp"
 #include "strata/comm/machine.hpp"
+#include "strata/graph/edge_split.hpp"
+#include "strata/store/machine_graph.hpp"
 
 namespace strata::store {
 
@@ -17,14 +19,29 @@ struct WholeLists {
   std::int64_t bytes() const;
 };
 
+/// Edges that lists lost, of a rank's share of its machine's own nodes.
+struct HeldOutEdges {
+  std::vector<HeldOutEdge> valid, test;
+};
+
+/// Leaves only the edges of the split's training side in the lists of `regions`; returns this rank's share of
+/// the others. In-degrees stay: see count_degrees(). REQUIRES: no edge ids. Collective over the machine;
+/// throws on all ranks alike.
+HeldOutEdges hold_out_edges(GraphRegions& regions, const graph::EdgeSplit& split,
+                            const comm::Machine& machine);
+
+/// Sets the in-degrees of all nodes to those of the lists, with or without self-loops. Does nothing for
+/// regions without in-degrees. Collective over `world`: the ranks of all machines among which the graph is
+/// divided.
+void count_degrees(const GraphRegions& regions, const comm::Machine& machine, const comm::Communicator& world,
+                   bool with_loops);
+
 /// Leaves only the edges whose two ends are training nodes in the lists of `regions`; other nodes then have
 /// empty lists. Returns the lists of before. In-degrees stay: see count_train_degrees(). REQUIRES: no edge
 /// ids. Collective over the machine; throws on all ranks alike.
 WholeLists keep_train_edges(GraphRegions& regions, const comm::Machine& machine);
 
-/// Sets the in-degrees of all nodes to what keep_train_edges() left, with or without self-loops. Does nothing
-/// for regions without in-degrees. Collective over `world`: the ranks of all machines among which the graph
-/// is divided.
+/// As count_degrees(), after keep_train_edges().
 void count_train_degrees(const GraphRegions& regions, const comm::Machine& machine,
                          const comm::Communicator& world, bool with_loops);
 

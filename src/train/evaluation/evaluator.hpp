@@ -17,6 +17,8 @@ class BlockModel;
 
 namespace strata::train {
 
+struct NodeChunk;
+
 struct Evaluation {
   Scores valid, test;
   std::string test_details = {};  ///< ScoreBoard::details()
@@ -80,6 +82,10 @@ class LayerwiseEvaluator final : public Evaluator {
   /// Also writes the logits of EvaluationContext::target_ids, in their order: a NumPy file [nodes, classes] on
   /// a file system that all hosts share. No file is left if the evaluation was stopped.
   Evaluation predict(nn::BlockModel& model, const std::string& npy_path);
+  /// Calls `consume` with the last layer's outputs of all nodes, in host memory; each rank gets some chunks.
+  /// Returns false on all ranks if it was stopped. Collective.
+  bool for_outputs(nn::BlockModel& model,
+                   const std::function<void(const NodeChunk& chunk, const float* rows)>& consume);
   void close() override;
 
  private:

@@ -4,8 +4,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "evaluation/link_evaluator.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/log.hpp"
+#include "task/edge_links.hpp"
 
 namespace strata::train {
 
@@ -19,6 +21,10 @@ Evaluators::Evaluators(RunContext& context, const store::MachineGraph& graph, co
                      "Set ModelTraits::takes_edge_weights, or give --eval-fanouts.");
   }
   exact_ = std::make_unique<LayerwiseEvaluator>(evaluation_context());
+  if (context.task.of_links()) {
+    links_ = std::make_unique<LinkEvaluator>(evaluation_context(), config, *exact_, global_ids_of(graph));
+    return;
+  }
   if (config.eval_fanouts.empty()) return;
   sampling::SamplerOptions choice = evaluation_context().sampler;
   choice.fanouts = config.eval_fanouts;
@@ -47,12 +53,17 @@ void Evaluators::make_sampled(const sampling::SamplerOptions& choice) {
 
 Evaluator& Evaluators::chosen() {
   if (kind_ == EvaluationKind::undecided) decide();
+  if (links_) return *links_;
   if (sampled_) return *sampled_;
   return *exact_;
 }
 
 void Evaluators::decide() {
-  const bool fits = !sampled_ && exact_->fits(model_);
+  const bool fits = !sampled_ && exact_->fits(model_, links_ ? LayerwiseEvaluator::Nodes::predicted
+                                                             : LayerwiseEvaluator::Nodes::scored);
+  if (links_ && !fits)
+    throw OutOfMemory("the outputs of all nodes, by which links are scored, do not fit in memory",
+                      "Use more machines, or a smaller --hidden.");
   kind_ = fits ? EvaluationKind::exact : EvaluationKind::sampled;
   if (sampled_ || fits) return;
   make_sampled(evaluation_context().sampler);
@@ -76,6 +87,7 @@ void Evaluators::keep(EvaluationKind kind) {
 }
 
 void Evaluators::close() {
+  if (links_) links_->close();
   if (sampled_) sampled_->close();
   exact_->close();
 }

@@ -49,6 +49,7 @@ class Evaluators {
   const nn::BlockModel& model_;
   std::unique_ptr<LayerwiseEvaluator> exact_;
   std::unique_ptr<Evaluator> sampled_;  // null where evaluation is exact
+  std::unique_ptr<Evaluator> links_;    // of a task of links
   EvaluationKind kind_ = EvaluationKind::undecided;
 };
 

@@ -159,8 +159,10 @@ struct LayerwiseEvaluator::State {
     return hop >= options.fanouts.size() || options.fanouts[hop] >= 0;
   }
 
-  Evaluation run(nn::BlockModel& model, PredictionFile* predictions) {
-    const auto start = std::chrono::steady_clock::now();
+  using Consume = std::function<void(const LayerPass&, const NodeChunk&, const float* rows)>;
+  /// Applies all layers, and gives `consume` the outputs of the nodes that are needed. Returns false if it was
+  /// stopped.
+  bool apply_layers(nn::BlockModel& model, Nodes needed, const Consume& consume) {
     const at::NoGradGuard no_grad;
     model.eval();
     const int last = model.num_layers() - 1;
@@ -173,7 +175,6 @@ struct LayerwiseEvaluator::State {
         sampling_exchange(), 1, *context.pool);
 
     std::optional<tensor::ChunkTensor> table;
-    const Nodes needed = predictions == nullptr ? Nodes::scored : Nodes::predicted;
     const auto pass_of = [&](int layer) -> LayerPass {
       return {.model = &model,
               .layer = layer,
@@ -195,24 +196,33 @@ struct LayerwiseEvaluator::State {
       if (table) table->close(*context.ranks.machine);
       table = std::move(next);
     }
-    const Count outputs = model.output_cols(last);
-    const auto new_board = [&] { return context.task->make_board(context.graph->manifest(), outputs); };
-    const std::unique_ptr<ScoreBoard> valid = new_board(), test = new_board();
     if (going) {
       const LayerPass pass = pass_of(last);
-      going = runner.apply(pass, poll, [&](const NodeChunk& chunk, const float* rows) {
-        std::vector<NodeId> nodes;
-        pass.nodes.list(chunk, nodes);
-        score(nodes, rows, outputs, *valid, *test);
-        if (predictions != nullptr) write(nodes, rows, outputs, *predictions);
-      });
+      going = runner.apply(pass, poll,
+                           [&](const NodeChunk& chunk, const float* rows) { consume(pass, chunk, rows); });
     }
     if (table) table->close(*context.ranks.machine);
     model.train();
     runner.release_buffers();  // because training needs the memory
+    return going;
+  }
+
+  Evaluation run(nn::BlockModel& model, PredictionFile* predictions) {
+    const auto start = std::chrono::steady_clock::now();
+    const Count outputs = model.output_cols(model.num_layers() - 1);
+    const auto new_board = [&] { return context.task->make_board(context.graph->manifest(), outputs); };
+    const std::unique_ptr<ScoreBoard> valid = new_board(), test = new_board();
+    const Nodes needed = predictions == nullptr ? Nodes::scored : Nodes::predicted;
+    const bool going =
+        apply_layers(model, needed, [&](const LayerPass& pass, const NodeChunk& chunk, const float* rows) {
+          std::vector<NodeId> nodes;
+          pass.nodes.list(chunk, nodes);
+          if (valid) score(nodes, rows, outputs, *valid, *test);
+          if (predictions != nullptr) write(nodes, rows, outputs, *predictions);
+        });
     Evaluation result;
     result.stopped = !going;
-    if (going) {
+    if (going && valid) {
       const ScoreWork work{.communicator = &communicator, .pool = context.pool, .alive = context.alive};
       result.valid = valid->finish(work);
       result.test = test->finish(work);
@@ -268,6 +278,13 @@ Evaluation LayerwiseEvaluator::predict(nn::BlockModel& model, const std::string&
   const Evaluation result = state_->run(model, &file);
   if (!result.stopped) file.close();
   return result;
+}
+
+bool LayerwiseEvaluator::for_outputs(
+    nn::BlockModel& model, const std::function<void(const NodeChunk& chunk, const float* rows)>& consume) {
+  return state_->apply_layers(
+      model, Nodes::predicted,
+      [&](const LayerPass&, const NodeChunk& chunk, const float* rows) { consume(chunk, rows); });
 }
 
 void LayerwiseEvaluator::close() { state_->communicator.close(); }

@@ -65,14 +65,16 @@ std::string banner(const RunFacts& facts) {
   const auto& manifest = facts.manifest;
   const TrainConfig& config = facts.config;
   const bool as_stored = config.feature_format == plan::FeatureFormat::stored;
-  std::string text = fmt::format(
-      "graph   {}: {} nodes, {} edges, {} features ({}), {}\n"
-      "        {} / {} / {} training, validation, test nodes\n",
-      manifest.name, format_count(manifest.book.num_nodes()), format_count(manifest.num_edges),
-      manifest.feature_cols, as_stored ? manifest.feature_type() : enum_name(config.feature_format),
-      manifest.targets.empty() ? fmt::format("{} classes", manifest.num_classes)
-                               : counted(std::ssize(manifest.targets), "target"),
-      format_count(manifest.num_train), format_count(manifest.num_valid), format_count(manifest.num_test));
+  std::string text = fmt::format("graph   {}: {} nodes, {} edges, {} features ({}), {}\n", manifest.name,
+                                 format_count(manifest.book.num_nodes()), format_count(manifest.num_edges),
+                                 manifest.feature_cols,
+                                 as_stored ? manifest.feature_type() : enum_name(config.feature_format),
+                                 manifest.targets.empty() ? fmt::format("{} classes", manifest.num_classes)
+                                                          : counted(std::ssize(manifest.targets), "target"));
+  if (config.task == TaskKind::node)
+    text += fmt::format("        {} / {} / {} training, validation, test nodes\n",
+                        format_count(manifest.num_train), format_count(manifest.num_valid),
+                        format_count(manifest.num_test));
   text += fmt::format(
       "model   {}: fanouts {}, hidden {}, {} parameters\n"
       "        {}, lr {}, {} per step, {} per epoch\n",

@@ -32,10 +32,10 @@ void require_f32(const torch::nn::Module& model) {
   }
 }
 
-std::unique_ptr<nn::Optimizer> make_optimizer_of(const RunContext& context, Count num_train_nodes,
+std::unique_ptr<nn::Optimizer> make_optimizer_of(const RunContext& context, Count num_seeds,
                                                  const FlatParameters& parameters) {
   const TrainConfig& config = context.config;
-  const Count steps = batches::SeedSchedule::num_steps(num_train_nodes, context.global_batch);
+  const Count steps = batches::SeedSchedule::num_steps(num_seeds, context.global_batch);
   const Count updates_per_epoch = (steps + config.accumulate - 1) / config.accumulate;
   const nn::OptimizerOptions options{.kind = config.optimizer,
                                      .learning_rate = config.learning_rate,
@@ -78,7 +78,8 @@ std::shared_ptr<nn::BlockModel> make_model(const RunContext& context, const Mode
   return model;
 }
 
-Learner::Learner(const RunContext& context, const store::MachineGraph& graph, const ModelFactory& make)
+Learner::Learner(const RunContext& context, const store::MachineGraph& graph, Count num_seeds,
+                 const ModelFactory& make)
     : model(make_model(context,
                        {.in_cols = graph.manifest().feature_cols,
                         .out_cols = context.task.output_cols(graph.manifest()),
@@ -86,7 +87,7 @@ Learner::Learner(const RunContext& context, const store::MachineGraph& graph, co
                        make)),
       parameters(*model, torch_device(context.device)),
       loss(context.task.make_loss(graph, context.ranks())),
-      optimizer(make_optimizer_of(context, std::ssize(graph.train_nodes()), parameters)) {}
+      optimizer(make_optimizer_of(context, num_seeds, parameters)) {}
 
 at::Tensor table_in_place(const nn::BlockModel& model, const store::MachineGraph& graph,
                           const RunContext& context) {

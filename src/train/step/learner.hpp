@@ -20,14 +20,15 @@ std::shared_ptr<nn::BlockModel> make_model(const RunContext& context, const Mode
 
 /// The parts of training: the model, its parameters, the loss and the optimizer. An owner.
 struct Learner {
-  /// Calls make_model(). Collective.
-  Learner(const RunContext& context, const store::MachineGraph& graph, const ModelFactory& make_model);
+  /// Calls make_model(). `num_seeds`: per epoch. Collective.
+  Learner(const RunContext& context, const store::MachineGraph& graph, Count num_seeds,
+          const ModelFactory& make_model);
   Learner(const Learner&) = delete;
   Learner& operator=(const Learner&) = delete;
 
   std::shared_ptr<nn::BlockModel> model;
   FlatParameters parameters;
-  std::unique_ptr<Loss> loss;
+  std::unique_ptr<Loss> loss;  ///< null for a task of links
   std::unique_ptr<nn::Optimizer> optimizer;
 };
 

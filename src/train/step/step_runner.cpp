@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/step_runner.hpp"
 
+#include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 
 #include <chrono>
@@ -37,15 +38,28 @@ StepRunner::StepRunner(const Parts& parts)
 
 void StepRunner::forward_backward(const batches::LoadedBatch& batch) {
   const nn::Pass pass{.key = batch.key, .training = true, .device_key = batch.sample.device_key};
-  const at::Tensor targets = wrap_words(batch.targets, batch.num_targets, parts_.target_words, parts_.device);
   const at::Tensor rows = parts_.table.defined() ? parts_.table
                                                  : wrap_rows(batch.features, batch.sample.num_inputs(),
                                                              parts_.feature_cols, parts_.device);
   const at::Tensor outputs = parts_.model->forward(rows, batch.sample, pass);
   // Divided by the seeds of ALL ranks, so that the plain sum over ranks is the gradient of the mean.
-  const Loss::Result loss = (*parts_.loss)(outputs, targets, update_seeds_);
+  const Loss::Result loss = loss_of(batch, outputs);
   outputs.backward(loss.gradient);
   parts_.parameters->tail().narrow(0, 0, loss.outcome.size(0)).add_(loss.outcome);
+}
+
+Loss::Result StepRunner::loss_of(const batches::LoadedBatch& batch, const at::Tensor& outputs) const {
+  if (!batch.of_links)
+    return (*parts_.loss)(outputs,
+                          wrap_words(batch.targets, batch.num_targets, parts_.target_words, parts_.device),
+                          update_seeds_);
+  const auto places = [&](std::span<const std::int64_t> of_ends) {
+    return at::tensor(at::ArrayRef<std::int64_t>(of_ends.data(), of_ends.size()), at::kLong)
+        .to(torch_device(parts_.device));
+  };
+  return (*parts_.link_loss)(
+      outputs, {.sources = places(batch.link_sources), .destinations = places(batch.link_destinations)},
+      update_seeds_);
 }
 
 void StepRunner::run_batch(const batches::LoadedBatch& batch) {

@@ -13,6 +13,7 @@
 #include "strata/nn/model.hpp"
 #include "strata/nn/optimizer.hpp"
 #include "strata/train/task.hpp"
+#include "task/link_loss.hpp"
 
 namespace strata::train {
 
@@ -43,16 +44,17 @@ class StepRunner {
  public:
   struct Parts {
     nn::BlockModel* model;
-    const Loss* loss;
+    const Loss* loss;    ///< null for batches of links
     Count target_words;  ///< per seed
     FlatParameters* parameters;
     nn::Optimizer* optimizer;
     comm::AllReducer* reducer;
     Device device;
     Count feature_cols;
-    at::Tensor table = {};            ///< rows that the model reads in place; undefined: they are gathered
-    bool graphs = false;              ///< replay what a padded batch does as a CUDA graph
-    batches::Trace* trace = nullptr;  ///< the sums of gradients are added to it; null: nothing
+    at::Tensor table = {};  ///< rows that the model reads in place; undefined: they are gathered
+    const LinkLoss* link_loss = nullptr;  ///< of batches of links
+    bool graphs = false;                  ///< replay what a padded batch does as a CUDA graph
+    batches::Trace* trace = nullptr;      ///< the sums of gradients are added to it; null: nothing
   };
   explicit StepRunner(const Parts& parts);
 
@@ -78,6 +80,7 @@ class StepRunner {
   void run_batch(const batches::LoadedBatch& batch);
   void replay(const batches::LoadedBatch& batch);
   void forward_backward(const batches::LoadedBatch& batch);
+  Loss::Result loss_of(const batches::LoadedBatch& batch, const at::Tensor& outputs) const;
   struct Readback {
     cuda::Array<float> tail;  ///< and this rank's own loss
     cuda::Event copied;

@@ -13,6 +13,7 @@ namespace strata::train {
 
 MissingTargets count_missing(const batches::SeedTargets& targets, const store::MachineGraph& graph,
                              const comm::Ranks& ranks) {
+  if (!targets) return {};
   const store::GraphView& view = graph.host_view();
   const auto count = [&](std::span<const NodeId> nodes) {
     std::int64_t without = 0;

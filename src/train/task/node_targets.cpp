@@ -86,6 +86,7 @@ std::unique_ptr<Task> make_node_targets(const TrainConfig& config, const ModelFa
 }
 
 std::unique_ptr<Task> make_task(const TrainConfig& config, const ModelFacts& facts) {
+  if (config.task == TaskKind::link) return make_link_prediction(config);
   return is_regression(config.loss) ? make_node_targets(config, facts) : make_node_classes(config);
 }
 

@@ -31,7 +31,7 @@ std::string score_text(double score) {
 std::string scores_table(const std::string& title, const Scores& valid, const Scores& test) {
   std::vector<std::string> header{title};
   for (const Score& score : valid.values) header.push_back(score.title);
-  header.insert(header.end(), {"loss", "nodes"});
+  header.insert(header.end(), {"loss", valid.counted});
   Table table(std::move(header));
   const auto add_row = [&](const char* name, const Scores& scores) {
     std::vector<std::string> cells{name};

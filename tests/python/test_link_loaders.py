@@ -386,7 +386,7 @@ class SharedNegatives(unittest.TestCase):
             candidates = pairs(1800, NODES, NODES, 7).T.contiguous()
             negatives = strata.NegativeSampling("listed", candidates=candidates)
             loader = OnTheCpu(graph, [2], data.edge_index, neg_sampling=negatives, batch_size=500, shuffle=True)
-            for batch in (*loader, loader([7, 3])):
+            for batch in (*loader, loader([7, 3]).cpu()):
                 self.assertTrue(torch.equal(batch.n_id[batch.dst_neg_index], candidates[batch.input_id]))
             negatives = strata.NegativeSampling("listed", candidates=torch.arange(700).view(700, 1) % 60)
             for batch in OnTheCpu(several, [2], buys, neg_sampling=negatives, batch_size=300):

@@ -17,6 +17,7 @@ class Pairs(unittest.TestCase):
         half = torch.randint(NODES, (2, HALF), generator=random)
         self.edges = torch.cat([half, half.flip(0)], 1)
         self.graph = strata.from_tensors(self.edges, torch.randn(NODES, 3), num_nodes=NODES)
+        self.edges = self.edges.to(strata.process().device)
         self.addCleanup(self.graph.close)
 
     def loader(self, eids, exclude=None, negatives=None, sampler=None, **options):

@@ -52,6 +52,13 @@ with strata.load(folder / "parts") as graph:
 """
 
 
+def on_the_cpu(loader):
+    """Its batches, which are compared with arrays that lie there."""
+    for input_nodes, output_nodes, blocks in loader:
+        nodes = ({kind: ids.cpu() for kind, ids in of_types.items()} for of_types in (input_nodes, output_nodes))
+        yield *nodes, [block.to("cpu") for block in blocks]
+
+
 class Types(unittest.TestCase):
     def setUp(self):
         random = torch.Generator().manual_seed(8)
@@ -76,7 +83,7 @@ class Types(unittest.TestCase):
     def test_are_sampled_by_relation(self):
         met = {"paper": [], "author": []}
         loader = self.loader(shuffle=True)
-        for input_nodes, output_nodes, blocks in loader:
+        for input_nodes, output_nodes, blocks in on_the_cpu(loader):
             last = None
             for layer, block in enumerate(blocks):
                 self.check_block(block, FANOUTS[layer], last)
@@ -148,7 +155,7 @@ class Types(unittest.TestCase):
         merged = strata.nn.HeteroConv({kind: strata.nn.SAGEConv(3, 3) for kind in self.data.edge_types})
         for kind in self.data.edge_types:
             merged.convs["<" + "___".join(kind) + ">"].load_state_dict(layers[kind[1]].state_dict())
-        _, _, (block, _) = next(iter(self.loader()))
+        _, _, (block, _) = next(on_the_cpu(self.loader()))
         x = {kind: self.data[kind].x[ids] for kind, ids in block.srcdata[NID].items()}
         rows = torch.empty(block.num_src, 3)
         for number, kind in enumerate(block.srctypes):
@@ -198,7 +205,7 @@ class Types(unittest.TestCase):
                 block.srcdata["h"] = torch.ones(2)
         self.assertNotIn("h", block.srcdata)
         self.assertEqual(block.num_nodes("paper"), block.num_src_nodes("paper") + block.num_dst_nodes("paper"))
-        self.assertIs(block.to("cpu"), block)
+        self.assertIs(block.to(block.device), block)
 
     def pairs(self, kind, exclude, negatives=None, blocks="strata"):
         sampler = dgl_names.NeighborSampler([2, -1], prefetch_node_feats={"author": ["x"]})
@@ -211,19 +218,22 @@ class Types(unittest.TestCase):
     def test_edges_to_predict_are_left_out_by_relation(self):
         for kind, exclude in itertools.product((WRITES, CITES), (None, "self", "reverse_types")):
             for input_nodes, pairs, blocks in self.pairs(kind[1], exclude):
+                self.assertTrue(
+                    torch.equal(blocks[0].srcdata["x"]["author"].cpu(), self.data["author"].x[input_nodes["author"].cpu()])
+                )
+                edge_index = {one: self.data[one].edge_index.to(pairs.device) for one in self.data.edge_types}
                 chosen = pairs.edata[EID][kind]
                 src, dst = pairs.edges(etype=kind)
                 ends = torch.stack([pairs.ndata[NID][kind[0]][src], pairs.ndata[NID][kind[2]][dst]])
-                self.assertTrue(torch.equal(ends, self.data[kind].edge_index[:, chosen]))
+                self.assertTrue(torch.equal(ends, edge_index[kind][:, chosen]))
                 self.assertEqual((pairs.num_edges(), pairs.num_edges(SHOWS)), (len(chosen), 0))
-                self.assertTrue(torch.equal(blocks[0].srcdata["x"]["author"], self.data["author"].x[input_nodes["author"]]))
                 for name, ids in pairs.ndata[NID].items():
                     self.assertTrue(torch.equal(ids, blocks[-1].dstnodes[name].data[NID]))
                 gone = {kind: chosen} if exclude else {}
                 if exclude == "reverse_types" and kind == WRITES:
                     gone[BACK] = chosen
                 for relation in self.data.edge_types:
-                    wanted = torch.isin(self.data[relation].edge_index[1], pairs.ndata[NID][relation[2]])
+                    wanted = torch.isin(edge_index[relation][1], pairs.ndata[NID][relation[2]])
                     wanted[gone.get(relation, [])] = False
                     self.assertEqual(sorted(blocks[-1].edata[EID][relation].tolist()), wanted.nonzero().view(-1).tolist())
 
@@ -238,7 +248,7 @@ class Types(unittest.TestCase):
                     self.assertTrue(torch.equal(src, pairs.edges()[0].repeat_interleave(3)))
                 else:
                     drawn = negatives.ndata[NID]["author"][src] * 200 + negatives.ndata[NID]["paper"][dst]
-                    self.assertFalse(bool(torch.isin(drawn, code).any()))
+                    self.assertFalse(bool(torch.isin(drawn.cpu(), code).any()))
                 self.assertNotIn(EID, negatives.edata)
 
     def test_wrong_ones_are_refused_with_what_to_do(self):
@@ -299,7 +309,7 @@ class Types(unittest.TestCase):
             }
             self.assertEqual(steps[number], wanted)
 
-    @unittest.skipIf(dgl is None, "needs dgl")
+    @unittest.skipIf(dgl is None or strata.process().device != "cpu", "needs dgl, whose wheels have no CUDA")
     def test_become_dgls_own(self):
         _, _, mine = next(iter(self.loader()))
         _, _, theirs = next(iter(self.loader(blocks="dgl")))

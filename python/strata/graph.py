@@ -194,9 +194,7 @@ class Graph:
 
         def __getattr__(self, name: str) -> Any:
             mine = vars(self)
-            if (
-                name.startswith("_") and not name.startswith("__") and "_again" in mine and "_core" not in mine
-            ):  # of _to_be_made()
+            if name.startswith("_") and not name.startswith("__") and "_again" in mine and "_core" not in mine:  # of _to_be_made()
                 mine.update(vars(mine["_again"]()) | mine)
                 register(self)
                 return getattr(self, name)
@@ -376,9 +374,7 @@ def require_graph(graph: Any, several_types: bool = False) -> None:
     graph of several types where one is needed."""
     refuse_forks()
     if not isinstance(graph, Graph):
-        raise TypeError(
-            f"the graph is {graph!r}; give one of strata.load(), from_tensors(), from_pyg(data), from_dgl(graph) ..."
-        )
+        raise TypeError(f"the graph is {graph!r}; give one of strata.load(), from_tensors(), from_pyg(data), from_dgl(graph) ...")
     if graph._types is not None and not several_types:
         raise InputError(
             "the graph has several types of nodes or edges, which loaders and strata.dgl.HeteroGraph take",
@@ -540,11 +536,7 @@ def from_types(
 
 def _attributes(y: Any, of_edges: dict[str, Any], of_nodes: dict[str, Any]) -> Attributes:
     def rows_of_each(values: dict[str, Any]) -> dict[str, HeldRows]:
-        return {
-            name: value if isinstance(value, HeldRows) else HeldRows(value)
-            for name, value in values.items()
-            if value is not None
-        }
+        return {name: value if isinstance(value, HeldRows) else HeldRows(value) for name, value in values.items() if value is not None}
 
     has_targets = y is not None and are_targets(host_array(y, "y"))
     return Attributes(rows_of_each(of_nodes), rows_of_each(of_edges), targets=HeldRows(as_tensor(y)) if has_targets else None)
@@ -579,9 +571,7 @@ def _arrays(given: dict[str, Any], num_nodes: int | None) -> _core.Arrays:
     if process().rank == 0:
         for name, value in (given | {"edge_index": edge_index}).items():
             if value is not None:
-                array = (
-                    _labels(value) if name == "y" else _split_array(value, name) if name in _SPLITS else host_array(value, name)
-                )
+                array = _labels(value) if name == "y" else _split_array(value, name) if name in _SPLITS else host_array(value, name)
                 setattr(arrays, name, array)
         arrays.num_nodes = None if num_nodes is None else _arguments.integer(num_nodes, "num_nodes", -(1 << 63))
     return arrays

@@ -69,6 +69,23 @@ class Train(unittest.TestCase):
                 for other in told[1:]:
                     self.assertEqual(other, told[0])
 
+    def test_learns_numbers_of_a_graph_in_memory(self):
+        x = torch.randn(300, 4, generator=torch.Generator().manual_seed(0))
+        y = 2 + 3 * x[:, 0]
+        y[295] = torch.nan
+        ends = torch.randint(300, (2, 1500), generator=torch.Generator().manual_seed(1))
+        graph = {"edge_index": ends, "x": x, "y": y, "train": torch.arange(200), "val": torch.arange(200, 250), "test": torch.arange(250, 300)}
+        options = dict(COMMON, epochs=12, lr=0.02, dropout=0.0)
+        result = strata.train(graph, loss="mse", output=self.folder / "run", device="cpu", progress="off", **options)
+        self.assertGreater(result.test.r2, 0.9)
+        self.assertEqual((result.test.nodes, result.test.accuracy != result.test.accuracy), (49, True))
+        strata.save(graph, self.folder / "arrays")
+        strata.partition(f"npy:{self.folder}/arrays", output=self.folder / "parts", parts=2)
+        with strata.load(self.folder / "parts") as parts:
+            torch.testing.assert_close(parts.labels[:].cpu(), y[parts.original_ids(torch.arange(300))], equal_nan=True)
+            batch = next(iter(strata.NeighborLoader(parts, num_neighbors=[2], input_nodes=parts.nodes("train"), batch_size=8)))
+            torch.testing.assert_close(batch.y.cpu(), y[parts.original_ids(batch.n_id[:8].cpu())])
+
     def test_gives_weights_that_pyg_takes(self):
         result = self.train()
         stored = load_file(result.folder / "model.safetensors")

@@ -20,10 +20,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::vector<std::string> kKnownFiles{"edge_index.npy",  "indptr.npy",    "indices.npy", "adjacency.npz",
-                                           "edge_weight.npy", "num_nodes.npy", "x.npy",       "y.npy",
-                                           "node_weight.npy", "train.npy",     "valid.npy",   "val.npy",
-                                           "test.npy"};
+const std::vector<std::string> kKnownFiles{
+    "edge_index.npy", "indptr.npy", "indices.npy", "adjacency.npz", "edge_weight.npy",
+    "num_nodes.npy",  "x.npy",      "y.npy",       "targets.npy",   "node_weight.npy",
+    "train.npy",      "valid.npy",  "val.npy",     "test.npy"};
 
 class NpyFolderReader {
  public:

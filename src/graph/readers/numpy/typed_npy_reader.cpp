@@ -18,8 +18,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::vector<std::string> kNodeFiles{"x.npy",     "y.npy",   "num_nodes.npy", "train.npy",
-                                          "valid.npy", "val.npy", "test.npy"};
+const std::vector<std::string> kNodeFiles{"x.npy",     "y.npy",     "targets.npy", "num_nodes.npy",
+                                          "train.npy", "valid.npy", "val.npy",     "test.npy"};
 const std::vector<std::string> kEdgeFiles{"edge_index.npy", "edge_weight.npy"};
 
 /// The folders in a folder, in the order of their names.

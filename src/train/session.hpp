@@ -7,6 +7,7 @@
 #include "report/report.hpp"
 #include "report/traffic.hpp"
 #include "run_context.hpp"
+#include "step/gradient_exchange.hpp"
 #include "step/learner.hpp"
 #include "strata/batches/pipeline.hpp"
 #include "strata/comm/reducer.hpp"
@@ -41,6 +42,7 @@ struct Session {
   Evaluators evaluators;
   MissingTargets missing;  ///< seeds and scored nodes without target
   std::unique_ptr<comm::AllReducer> reducer;
+  std::unique_ptr<GradientExchange> exchange;  ///< null without learned rows
 };
 
 }  // namespace strata::train

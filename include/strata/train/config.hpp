@@ -38,6 +38,11 @@ enum class LossKind : std::uint8_t {
   cross_entropy,
   bce,  ///< every class against the others
 };
+/// The optimizer of learned rows, which updates only those of a step's batches.
+enum class RowOptimizer : std::uint8_t {
+  adam,     ///< lazy: each row counts its own steps
+  adagrad,  ///< by row: one sum of squares per row
+};
 enum class Metric : std::uint8_t { accuracy, macro_f1, roc_auc };  ///< see Scores
 enum class OnNan : std::uint8_t {
   stop,
@@ -70,6 +75,10 @@ inline constexpr auto enum_names<train::SamplerKind> =
 template <>
 inline constexpr auto enum_names<train::LossKind> = std::to_array<EnumName<train::LossKind>>(
     {{train::LossKind::cross_entropy, "cross-entropy"}, {train::LossKind::bce, "bce"}});
+
+template <>
+inline constexpr auto enum_names<train::RowOptimizer> = std::to_array<EnumName<train::RowOptimizer>>(
+    {{train::RowOptimizer::adam, "adam"}, {train::RowOptimizer::adagrad, "adagrad"}});
 
 template <>
 inline constexpr auto enum_names<train::Metric> =
@@ -135,6 +144,10 @@ struct TrainConfig {
   std::vector<int> heads = {4};  ///< of gat, rgat and hgt: of all layers, or one number per layer
   bool residual = false;         ///< of gat: residual connections
   int bases = 0;                 ///< of rgcn; see nn::ModelOptions::num_bases
+  /// Columns of the rows that are learned for nodes of types without features; 0: the model sees zeros.
+  std::int64_t learned_rows = 0;
+  RowOptimizer learned_optimizer = RowOptimizer::adam;
+  double learned_lr = 0.01;
   /// Fanouts from the seeds outwards; -1: all neighbors. The model has one layer per fanout.
   std::vector<int> fanouts = {15, 10, 5};
   std::vector<RelationFanouts> relation_fanouts;  ///< of these relations instead of `fanouts`

@@ -17,6 +17,8 @@ class BlockModel;
 
 namespace strata::train {
 
+class LearnedRows;
+
 struct Evaluation {
   Scores valid, test;
   std::string test_details = {};  ///< ScoreBoard::details()
@@ -39,7 +41,8 @@ struct EvaluationContext {
   comm::Ranks ranks;
   const store::MachineGraph* graph = nullptr;
   const Task* task = nullptr;
-  batches::SeedTargets targets = {};  ///< Task::targets() of the graph
+  batches::SeedTargets targets = {};     ///< Task::targets() of the graph
+  const LearnedRows* learned = nullptr;  ///< input rows of nodes without features; null: zeros
   /// Original ids of the nodes to predict; empty: all.
   Range target_ids = {};
   ThreadPool* pool = nullptr;

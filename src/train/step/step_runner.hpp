@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "step/flat_parameters.hpp"
+#include "step/gradient_exchange.hpp"
+#include "step/learned_rows.hpp"
 #include "step/step_graph.hpp"
 #include "strata/batches/pipeline.hpp"
 #include "strata/comm/reducer.hpp"
@@ -50,6 +52,8 @@ class StepRunner {
     comm::AllReducer* reducer;
     Device device;
     Count feature_cols;
+    LearnedRows* learned = nullptr;        ///< null: the model reads features only
+    GradientExchange* exchange = nullptr;  ///< with `learned`
     at::Tensor table = {};            ///< rows that the model reads in place; undefined: they are gathered
     bool graphs = false;              ///< replay what a padded batch does as a CUDA graph
     batches::Trace* trace = nullptr;  ///< the sums of gradients are added to it; null: nothing
@@ -75,9 +79,11 @@ class StepRunner {
   double take_sum_seconds();
 
  private:
-  void run_batch(const batches::LoadedBatch& batch);
-  void replay(const batches::LoadedBatch& batch);
-  void forward_backward(const batches::LoadedBatch& batch);
+  void run_batch(const batches::LoadedBatch& batch, bool last);
+  const RowGradients& replay(const batches::LoadedBatch& batch);
+  RowGradients forward_backward(const batches::LoadedBatch& batch);
+  void keep(const RowGradients& gradients, bool last);
+  void update();
   struct Readback {
     cuda::Array<float> tail;  ///< and this rank's own loss
     cuda::Event copied;
@@ -103,7 +109,10 @@ class StepRunner {
   at::Tensor update_seeds_;  ///< [] of all ranks and batches of the update
   StepGraphs graphs_{batches::Pipeline::kMostBuffers};
   std::array<RecordedBatch, batches::Pipeline::kMostBuffers> recorded_;  ///< what graphs_ were recorded with
-  int num_unrecorded_ = 0;  ///< padded batches that ran call by call
+  std::array<RowGradients, batches::Pipeline::kMostBuffers>
+      recorded_gradients_;                   ///< where graphs_ write them
+  std::vector<RowGradients> row_gradients_;  ///< of this rank's batches of the update
+  int num_unrecorded_ = 0;                   ///< padded batches that ran call by call
   std::size_t current_ = 0;
 };
 

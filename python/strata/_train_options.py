@@ -24,6 +24,9 @@ class TrainOptions(TypedDict, total=False):
     fanouts: Sequence[int] | None
     relation_fanouts: str | None
     bases: int | None
+    learned_rows: int | None
+    learned_optimizer: Literal["adam", "adagrad"] | None
+    learned_lr: float | None
     sampler: Literal["uniform", "weighted", "labor", "labor-dependent"] | None
     inductive: bool | None
     replace: bool | None
@@ -95,6 +98,9 @@ OPTIONS: dict[str, tuple[Any, str]] = {
     "fanouts": ([15, 10, 5], "Neighbors to sample per hop; one number per layer, FIRST HOP FIRST (from the seeds outwards, as PyG lists them; DGL lists them the other way round); -1: all neighbors"),
     "relation_fanouts": (None, "Fanouts of some relations of a graph of several types, instead of fanouts: \"cites=15,10;writes=5,5\". A relation is named by its name or, if several have it, as paper__cites__paper; 0: no neighbors over it"),
     "bases": (0, "Matrices of which rgcn combines the weights of all relations; 0: each relation has its own"),
+    "learned_rows": (0, "Columns of the input rows that are learned for the nodes without features, one per node: of types that have none, or of all nodes of a graph without features; 0: learn no rows"),
+    "learned_optimizer": ('adam', "How learned rows are updated, each in the steps that read it: adam (lazy; each row counts its own steps) or adagrad (with one sum of squares per row)"),
+    "learned_lr": (0.01, "Learning rate of learned rows, which lr_schedule changes as it does lr"),
     "sampler": ('uniform', "How neighbors are chosen: uniform; weighted (in proportion to edge weights, which the graph must have); labor (LABOR-0: the fanout on average, and nodes share their neighbors, so that batches have fewer input nodes); labor-dependent (LABOR with the same random numbers in all layers: even fewer input nodes)"),
     "inductive": (False, "Train on the subgraph of the training nodes: training sees no edge from or to another node. Evaluation and predictions use the whole graph"),
     "replace": (False, "Sample neighbors with replacement (uniform and weighted)"),

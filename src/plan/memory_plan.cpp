@@ -161,13 +161,15 @@ void plan_gpus(const RunShape& run, const graph::Manifest& manifest, const Clust
   const Count nodes = manifest.book.num_nodes();
   plan.gpu_training_bytes =
       training_device_bytes({.fanouts = run.fanouts, .hidden = run.hidden, .batches_in_flight = run.buffers},
-                            run.seeds * cluster.machines, nodes);
+                            run.seeds * cluster.machines, nodes) +
+      run.learned_bytes;
   const std::int64_t room = graph_bytes_of_gpu(cluster.gpu_memory, 0);
   const std::int64_t budget = run.gpu_memory_bytes > 0
                                   ? run.gpu_memory_bytes
                                   : graph_bytes_of_gpu(cluster.gpu_memory, plan.gpu_training_bytes);
   if (manifest.types.several())  // most relations have fewer edges than their fanouts ask for
-    plan.gpu_training_bytes = std::min(plan.gpu_training_bytes, expected_gpu_bytes(run, manifest, profile));
+    plan.gpu_training_bytes =
+        std::min(plan.gpu_training_bytes, expected_gpu_bytes(run, manifest, profile) + run.learned_bytes);
   plan.fits_gpu = plan.gpu_training_bytes <= room;
   plan.gpu_budget_bytes = budget;
   TensorDemand features{.name = "features", .row_bytes = row_bytes, .rates = kRowRates};
@@ -206,10 +208,12 @@ std::int64_t training_host_bytes(const RunShape& run, const graph::Manifest& man
                                  const BatchProfile& profile) {
   constexpr double kLibraries = 184 << 20;  // which ranks cannot share: libtorch, relocated, and Open MPI
   constexpr double kCopiesOfModel = 5;      // weights, gradients, two moments, and one to save
-  return static_cast<std::int64_t>(
-      kLibraries + kNodeOfSampler * static_cast<double>(manifest.book.num_nodes()) +
-      run.batches_in_flight * batch_bytes(manifest, profile) + activation_bytes(run, manifest, profile) +
-      kCopiesOfModel * parameters_of(run, manifest) * sizeof(float));
+  return static_cast<std::int64_t>(kLibraries +
+                                   kNodeOfSampler * static_cast<double>(manifest.book.num_nodes()) +
+                                   run.batches_in_flight * batch_bytes(manifest, profile) +
+                                   activation_bytes(run, manifest, profile) +
+                                   kCopiesOfModel * parameters_of(run, manifest) * sizeof(float)) +
+         run.learned_bytes;
 }
 
 MemoryPlan plan_memory(const RunShape& run, const graph::Manifest& manifest, const Cluster& cluster,

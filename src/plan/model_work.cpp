@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <vector>
 
 #include "strata/plan/forecast.hpp"
@@ -10,7 +11,7 @@ namespace {
 struct LayerShape {
   double in = 0, out = 0;
   double outputs = 0, sources = 0, sublists = 0, picks = 0;
-  bool is_first = false;  ///< it reads features, which need no gradient
+  bool is_first = false;  ///< it reads features only, which need no gradient
 };
 
 std::vector<LayerShape> layers_of(const RunShape& run, const graph::Manifest& manifest,
@@ -19,13 +20,14 @@ std::vector<LayerShape> layers_of(const RunShape& run, const graph::Manifest& ma
   const std::size_t layers = profile.hops.size();
   for (std::size_t layer = 0; layer < layers; ++layer) {
     const std::size_t hop = layers - 1 - layer;
-    shapes.push_back({.in = static_cast<double>(layer == 0 ? manifest.feature_cols : run.hidden),
+    shapes.push_back({.in = static_cast<double>(layer == 0 ? std::max(manifest.feature_cols, run.learned_cols)
+                                                           : run.hidden),
                       .out = static_cast<double>(layer + 1 == layers ? manifest.outputs() : run.hidden),
                       .outputs = profile.hops[hop].nodes,
                       .sources = hop + 1 < layers ? profile.hops[hop + 1].nodes : profile.inputs,
                       .sublists = profile.hops[hop].sublists,
                       .picks = profile.hops[hop].picks,
-                      .is_first = layer == 0});
+                      .is_first = layer == 0 && run.learned_cols == 0});
   }
   return shapes;
 }

@@ -67,6 +67,7 @@ void check_choices(const TrainConfig& c) {
   check_choice(c.task, "--task");
   check_choice(c.exclude, "--exclude");
   check_choice(c.loss, "--loss");
+  check_choice(c.learned_optimizer, "--learned-optimizer");
   check_choice(c.on_nan, "--on-nan");
   check_choice(c.topology.compute, "--device");
   check_choice(c.host_gather, "--host-gather");
@@ -155,6 +156,10 @@ void check_effects(const TrainConfig& c) {
   has_effect(is_regression(c.loss), "scale-targets", !c.scale_targets, "--loss mse, mae or huber");
   has_effect(own || nn::has_heads(c.model), "heads", c.heads != defaults.heads, "--model gat, rgat or hgt");
   has_effect(own || c.model == nn::ModelKind::rgcn, "bases", c.bases != 0, "--model rgcn");
+  const bool learns = c.learned_rows > 0;
+  has_effect(learns, "learned-optimizer", c.learned_optimizer != defaults.learned_optimizer,
+             "--learned-rows");
+  has_effect(learns, "learned-lr", c.learned_lr != defaults.learned_lr, "--learned-rows");
   has_effect(gat, "residual", c.residual, "--model gat");
   has_effect(gat, "attention-dropout", c.attention_dropout != 0, "--model gat");
 }
@@ -225,6 +230,12 @@ void validate_plan(const TrainConfig& c) {
   require(c.hidden > 0, fmt::format("--hidden: {} is not positive", c.hidden), "Give a width such as 256.");
   require(c.hidden <= kMaxWidth, fmt::format("--hidden: {} is more than {}", c.hidden, kMaxWidth),
           "Give a width such as 256.");
+  require(c.learned_rows >= 0 && c.learned_rows <= kMaxWidth,
+          fmt::format("--learned-rows: {} is not in 0 to {}", c.learned_rows, kMaxWidth),
+          "Give a number of columns such as 64, or 0 to learn no rows.");
+  require(fits_f32(c.learned_lr) && c.learned_lr > 0,
+          fmt::format("--learned-lr: {} is no learning rate", c.learned_lr),
+          "Give a finite positive number such as 0.01.");
   require(c.batch_size > 0, fmt::format("--batch-size: {} is not positive", c.batch_size),
           "Give a number such as 1024.");
   require(c.batch_size <= kMaxSeeds && c.global_batch_size <= kMaxSeeds,

@@ -74,9 +74,11 @@ class Inference {
         graph_(load_graph(context_, GraphUse::inference, name_of_target())),
         target_(find_target(name_of_target(), graph_)),
         model_(make_model(context_, shape(), make)),
-        evaluators_(context_, graph_, {.targets = task_->targets(graph_), .of = target_}, *model_) {
+        rows_(make_learned_rows(context_, graph_.manifest())),
+        evaluators_(context_, graph_, {.targets = task_->targets(graph_), .of = target_}, *model_,
+                    rows_.get()) {
     context_.alive("loading the model");
-    context_.communicator().together([&] { weights_.load_into(*model_); });
+    context_.communicator().together([&] { weights_.load_into(*model_, rows_.get()); });
     if (writes() && selects()) nodes_ = chosen_nodes();
   }
 
@@ -121,10 +123,11 @@ class Inference {
   ModelShape shape() const {
     const graph::Manifest& manifest = graph_.manifest();
     const ModelShape trained = weights_.shape();
-    const bool other_rows = trained.in_cols > 0 && manifest.feature_cols != trained.in_cols;
+    const Count in_cols = input_cols(context_.config, manifest);
+    const bool other_rows = trained.in_cols > 0 && in_cols != trained.in_cols;
     if (other_rows)
       throw InputError(fmt::format("the model of {} reads {} feature columns, but {} has {}", request_.run,
-                                   trained.in_cols, context_.config.graph.text(), manifest.feature_cols),
+                                   trained.in_cols, context_.config.graph.text(), in_cols),
                        "Give a graph with the same feature columns as the one it was trained on.");
     const Count outputs = task_->output_cols(manifest);  // 0 without labels of the task
     if (outputs > 0 && trained.out_cols > 0 && outputs != trained.out_cols) {
@@ -135,7 +138,7 @@ class Inference {
                                    context_.config.graph.text(), outputs),
                        fmt::format("Give a graph with the same {} as the one it was trained on.", what));
     }
-    return {.in_cols = manifest.feature_cols,
+    return {.in_cols = in_cols,
             .out_cols = outputs > 0 ? outputs : trained.out_cols,
             .types = manifest.types};
   }
@@ -157,6 +160,7 @@ class Inference {
   store::MachineGraph graph_;
   TargetType target_;
   std::shared_ptr<nn::BlockModel> model_;
+  std::unique_ptr<LearnedRows> rows_;
   Evaluators evaluators_;
   std::optional<std::vector<NodeId>> nodes_;  ///< nodes to write logits of, on the first rank; nothing: all
 };
@@ -175,6 +179,7 @@ TrainConfig inference_config(const TrainConfig& run) {
   config.relation_fanouts = run.relation_fanouts;
   config.target = run.target;
   config.bases = run.bases;
+  config.learned_rows = run.learned_rows;
   config.sampler = run.sampler;
   config.replace = run.replace;
   config.feature_format = run.feature_format;

@@ -25,9 +25,10 @@ namespace {
 /// Refuses before anything large is read.
 void check_usable(const RunContext& context, Count feature_cols, const TaskInput& input, GraphUse use) {
   const TrainConfig& config = context.config;
-  if (feature_cols == 0) {
-    throw InputError(fmt::format("{}: the graph has no node features", input.graph),
-                     "Build it from an input with features.");
+  if (feature_cols == 0 && config.learned_rows == 0) {
+    throw InputError(
+        fmt::format("{}: the graph has no node features", input.graph),
+        "Build it from an input with features, or learn a row for each node: --learned-rows 64.");
   }
   if (use == GraphUse::inference) return;
   context.task.require(input);
@@ -82,11 +83,13 @@ void set_gpu_budget(const RunContext& context, const GraphFacts& graph, store::L
                              .hidden = config.hidden,
                              .batches_in_flight = batches::Pipeline::kBuffers};
   const Count seeds = context.seeds_per_rank() * context.topology.num_machines();
-  const std::int64_t training = comm::resources_of(context.machine).gpu_sharers() *
-                                plan::training_device_bytes(step, seeds, graph.num_nodes);
+  const InputShape input = input_shape(config, graph.types, graph.feature_cols, graph.num_nodes);
+  const std::int64_t training =
+      comm::resources_of(context.machine).gpu_sharers() *
+      (plan::training_device_bytes(step, seeds, graph.num_nodes) + input.learned_bytes());
   const auto free = static_cast<std::int64_t>(cuda::device_memory(context.device.index).free_bytes);
   options.gpu_budget_bytes = plan::graph_bytes_of_gpu(free, training);
-  options.bytes_per_input_row = plan::bytes_per_input_row(graph.feature_cols, step.batches_in_flight);
+  options.bytes_per_input_row = plan::bytes_per_input_row(input.cols(), step.batches_in_flight);
 }
 
 /// What load_graph() is asked for.
@@ -158,14 +161,14 @@ store::MachineGraph generate(const Loading& loading, const graph::SyntheticSpec&
                 .num_valid = spec.valid},
                loading.use);
   const GraphFacts facts{.num_nodes = spec.nodes, .feature_cols = spec.features};
-  check_types(context.config, facts.types);
+  check_types(context.config, facts.types, facts.feature_cols);
   return batches::generate_graph(spec, {}, context.machine, load_options(loading, facts), context.sample_pool,
                                  first_batches(context, loading.use, facts.types));
 }
 
 void check_in_memory(const Loading& loading, const graph::Graph& graph) {
   const RunContext& context = loading.context;
-  check_types(context.config, graph.types);
+  check_types(context.config, graph.types, graph.features.cols);
   check_usable(context, graph.features.cols,
                {.graph = context.config.graph.text(),
                 .num_classes = graph.num_classes,
@@ -220,7 +223,7 @@ store::MachineGraph load_any(const Loading& loading) {
   graph::Manifest manifest;
   context.communicator().together([&] {
     manifest = graph::read_manifest(parts);
-    check_types(config, manifest.types);
+    check_types(config, manifest.types, manifest.feature_cols);
     check_usable(context, manifest.feature_cols,
                  {.graph = config.graph.text(),
                   .num_classes = manifest.num_classes,

@@ -65,7 +65,7 @@ batches::PipelineOptions pipeline_options(const Session& session) {
           .global_batch = session.context.global_batch,
           .seed = config.seed,
           .overlap = config.pipeline,
-          .gather = !session.table.defined(),
+          .gather = !session.table.defined() && session.graph.manifest().feature_cols > 0,
           .pad = model.traits().tolerates_padding && session.links == nullptr,
           .exchange = config.exchange,
           .rows_in_bf16 = config.row_exchange_precision == RowPrecision::bf16,
@@ -85,12 +85,27 @@ bool replays(CudaGraphs requested, bool pads) {
   return requested != CudaGraphs::off && pads;
 }
 
+/// Whether steps of a GPU wait for learned rows in host memory, which no recording can.
+bool holds_rows_on_host(const RunContext& context) {
+  const bool waits =
+      context.config.learned_rows > 0 && context.device.is_cuda() && is_mixed(context.topology);
+  if (waits)
+    spdlog::info("learned rows lie in host memory beside ranks without a GPU: steps are not recorded");
+  return waits;
+}
+
 /// Makes a reducer; its launches take their places among the pipeline's.
 std::unique_ptr<comm::AllReducer> make_reducer(const RunContext& context, batches::Pipeline& pipeline) {
   auto reducer = comm::make_all_reducer(context.communicator(), context.topology, context.device,
                                         pipeline.most_launch_blocks());
   comm::LaunchOrder* const order = pipeline.launch_order();
   return order == nullptr ? std::move(reducer) : comm::in_order(std::move(reducer), *order);
+}
+
+std::unique_ptr<GradientExchange> make_exchange(const RunContext& context, batches::Pipeline& pipeline) {
+  if (context.config.learned_rows == 0) return nullptr;
+  return std::make_unique<GradientExchange>(context.ranks(), pipeline.launch_order(),
+                                            pipeline.most_launch_blocks());
 }
 
 store::MachineGraph load(RunContext& context) {
@@ -113,10 +128,11 @@ Session::Session(RunContext& c, const ModelFactory& make_model)
       trace(c.config.trace.empty() ? nullptr
                                    : std::make_unique<batches::Trace>(kSpansOfTrace / at(c.world.size()))),
       pipeline(pipeline_parts(c, graph), pipeline_options(*this)),
-      graphs(replays(c.config.cuda_graph, pipeline.pads())),
-      evaluators(c, graph, {.targets = targets, .of = target}, *learner.model),
+      graphs(replays(c.config.cuda_graph, pipeline.pads() && !holds_rows_on_host(c))),
+      evaluators(c, graph, {.targets = targets, .of = target}, *learner.model, learner.rows.get()),
       missing(count_missing(targets, graph, c.ranks())),
-      reducer(make_reducer(c, pipeline)) {}
+      reducer(make_reducer(c, pipeline)),
+      exchange(make_exchange(c, pipeline)) {}
 
 RunFacts Session::facts() const {
   std::vector<std::string> hosts;
@@ -155,6 +171,7 @@ void Session::close() {
   pipeline.end();
   if (trace) trace->write(context.config.trace, context.communicator());
   evaluators.close();
+  if (exchange) exchange->close();
   reducer->close();
   pipeline.close();
   graph.close(context.machine);

@@ -7,6 +7,7 @@
 #include "report/report.hpp"
 #include "report/traffic.hpp"
 #include "run_context.hpp"
+#include "step/gradient_exchange.hpp"
 #include "step/learner.hpp"
 #include "strata/batches/links.hpp"
 #include "strata/batches/pipeline.hpp"
@@ -45,6 +46,7 @@ struct Session {
   Evaluators evaluators;
   MissingTargets missing;  ///< seeds and scored nodes without target
   std::unique_ptr<comm::AllReducer> reducer;
+  std::unique_ptr<GradientExchange> exchange;  ///< null without learned rows
 };
 
 }  // namespace strata::train

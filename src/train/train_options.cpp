@@ -164,6 +164,22 @@ void add_model_options(OptionTable& table, TrainConfig& c) {
            "Matrices of which rgcn combines the weights of all relations; 0: each relation has its own")
       .fixed();
   table
+      .add(
+          "learned-rows", c.learned_rows,
+          "Columns of the input rows that are learned for the nodes without features, one per node: of types "
+          "that have none, or of all nodes of a graph without features; 0: learn no rows")
+      .fixed();
+  table
+      .add(
+          "learned-optimizer", c.learned_optimizer,
+          "How learned rows are updated, each in the steps that read it: adam (lazy; each row counts its own "
+          "steps) or adagrad (with one sum of squares per row)")
+      .fixed();
+  table
+      .add("learned-lr", c.learned_lr,
+           "Learning rate of learned rows, which --lr-schedule changes as it does --lr")
+      .fixed();
+  table
       .add("sampler", c.sampler,
            "How neighbors are chosen: uniform; weighted (in proportion to edge weights, which the graph must "
            "have); labor (LABOR-0: the fanout on average, and nodes share their neighbors, so that batches "

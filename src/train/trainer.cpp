@@ -69,6 +69,8 @@ class Run {
                 .reducer = session_.reducer.get(),
                 .device = context_.device,
                 .feature_cols = session_.graph.manifest().feature_cols,
+                .learned = session_.learner.rows.get(),
+                .exchange = session_.exchange.get(),
                 .table = session_.table,
                 .link_loss = &session_.link_loss,
                 .graphs = session_.graphs,
@@ -106,8 +108,9 @@ class Run {
       const std::string unlabelled = describe(session_.missing, session_.graph.manifest());
       if (!unlabelled.empty()) spdlog::warn("{}", unlabelled);
       for (const std::string& note :
-           {fanouts_note(config_.fanouts), missing_features(session_.graph.manifest().types)})
+           {fanouts_note(config_.fanouts), missing_features(config_, session_.graph.manifest())})
         if (!note.empty()) spdlog::warn("{}", note);
+      if (session_.learner.rows) spdlog::info("{}", session_.learner.rows->describe());
     }
     if (context_.first_rank() && config_.resume && finished() && !progress_.evaluation_due)
       spdlog::warn("{}", nothing_left(config_, progress_.epoch));
@@ -164,7 +167,7 @@ class Run {
   }
   CheckpointParts checkpoint_parts() {
     return {&session_.learner.parameters, session_.learner.optimizer.get(), &progress_, signature_,
-            session_.learner.model.get()};
+            session_.learner.model.get(), session_.learner.rows.get()};
   }
 
   /// Passes on the record of the epoch; returns the first rank's answer. Collective.
@@ -225,7 +228,8 @@ class Run {
 
   void begin_with_trained_weights() {
     const TrainedWeights weights = TrainedWeights::read(config_.init_from, config_, context_.communicator());
-    context_.communicator().together([&] { weights.load_into(*session_.learner.model); });
+    context_.communicator().together(
+        [&] { weights.load_into(*session_.learner.model, session_.learner.rows.get()); });
   }
 
   /// Begins to write into the folder when every rank can train: a replaced run loses its files here.
@@ -467,6 +471,8 @@ class Run {
     progress_.best_test = evaluation.test;
     progress_.best_parameters = session_.learner.parameters.values().detach().clone();
     progress_.best_buffers = copies_of(buffers_of(*session_.learner.model));
+    if (session_.learner.rows)
+      progress_.best_rows = session_.learner.rows->table().to(at::kCPU, false, /*copy=*/true);
     write_model();
     return true;
   }
@@ -481,10 +487,10 @@ class Run {
   void write_model() {
     if (!context_.first_rank()) return;
     folder_.require();
-    nn::TensorFile file{.tensors = nn::weights_of(*session_.learner.model), .metadata = {}};
+    nn::TensorFile file{.tensors = session_.learner.weights(), .metadata = {}};
     const graph::Manifest& manifest = session_.graph.manifest();
     file.metadata = model_facts(
-        config_, {.in_cols = manifest.feature_cols, .out_cols = context_.task.output_cols(manifest)},
+        config_, {.in_cols = input_cols(config_, manifest), .out_cols = context_.task.output_cols(manifest)},
         manifest.types.nodes.size() > 1 ? session_.target.name : "", progress_.best_epoch);
     file.metadata.merge(context_.task.facts(manifest));
     context_.watchdog.take_time("writing the model");
@@ -498,6 +504,7 @@ class Run {
     if (std::exchange(weights_agreed_, true)) return;
     agree_on_buffers(*session_.learner.model, context_.communicator());
     require_equal_weights(*session_.learner.model, context_.communicator());
+    if (session_.learner.rows) require_equal_rows(*session_.learner.rows, context_.communicator());
   }
 
   void write_checkpoint() {
@@ -516,7 +523,8 @@ class Run {
     if (progress_.best_epoch == 0) return nullptr;
     session_.learner.parameters.values().copy_(progress_.best_parameters);
     copy_values(buffers_of(*session_.learner.model), progress_.best_buffers);
-    std::vector<nn::NamedTensor> weights = nn::weights_of(*session_.learner.model);
+    if (session_.learner.rows) session_.learner.rows->table().copy_(progress_.best_rows);
+    std::vector<nn::NamedTensor> weights = session_.learner.weights();
     for (nn::NamedTensor& weight : weights)
       weight.tensor = weight.tensor.detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true).contiguous();
     return std::make_shared<const std::vector<nn::NamedTensor>>(std::move(weights));

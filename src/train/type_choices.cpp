@@ -53,8 +53,12 @@ std::size_t relation_named(const std::string& name, const graph::GraphTypes& typ
       fmt::format("Give one of {}.", all_relations(types)));
 }
 
-void check_types(const TrainConfig& config, const graph::GraphTypes& types) {
+void check_types(const TrainConfig& config, const graph::GraphTypes& types, Count feature_cols) {
   for (const RelationFanouts& named : config.relation_fanouts) relation_named(named.relation, types);
+  if (config.learned_rows > 0 && types_without_features(types, feature_cols, 1).empty())
+    throw InputError(
+        fmt::format("--learned-rows {}: all nodes of the graph have features", config.learned_rows),
+        "Leave it out: rows are learned for types without features.");
   if (!types.several()) return;
   if (config.own_model.empty() && !nn::takes_types(config.model))
     throw InputError(
@@ -125,15 +129,46 @@ TargetType find_target(const std::string& name, const store::MachineGraph& graph
                    fmt::format("Give --target with one of {}.", fmt::join(types.nodes, ", ")));
 }
 
-std::string missing_features(const graph::GraphTypes& types) {
+std::vector<LearnedType> types_without_features(const graph::GraphTypes& types, Count feature_cols,
+                                                Count num_nodes) {
+  std::vector<LearnedType> without;
+  for (std::size_t t = 0; t < types.nodes.size(); ++t) {
+    const Range nodes = graph::nodes_of_type(types, t, num_nodes);
+    const Count cols = types.feature_cols.empty() ? feature_cols : types.feature_cols[t];
+    if (cols == 0 && nodes.count > 0) without.push_back({types.nodes[t], nodes});
+  }
+  return without;
+}
+
+std::int64_t InputShape::learned_bytes() const {
+  const Count states = optimizer == RowOptimizer::adam ? 2 * learned_cols + 1 : 1;
+  return learned_rows * (learned_cols + states) * static_cast<Count>(sizeof(float));
+}
+
+InputShape input_shape(const TrainConfig& config, const graph::GraphTypes& types, Count feature_cols,
+                       Count num_nodes) {
+  InputShape shape{.feature_cols = feature_cols, .optimizer = config.learned_optimizer};
+  if (config.learned_rows == 0) return shape;
+  shape.learned_cols = config.learned_rows;
+  for (const LearnedType& type : types_without_features(types, feature_cols, num_nodes))
+    shape.learned_rows += type.original_ids.count;
+  return shape;
+}
+
+Count input_cols(const TrainConfig& config, const graph::Manifest& manifest) {
+  return input_shape(config, manifest.types, manifest.feature_cols, manifest.book.num_nodes()).cols();
+}
+
+std::string missing_features(const TrainConfig& config, const graph::Manifest& manifest) {
+  if (config.learned_rows > 0) return "";
   std::vector<std::string> without;
-  const auto has_nodes = [&](std::size_t t) { return graph::nodes_of_type(types, t, 1).count > 0; };
-  for (std::size_t t = 0; t < types.feature_cols.size(); ++t)
-    if (types.feature_cols[t] == 0 && has_nodes(t)) without.push_back(types.nodes[t]);
+  for (const LearnedType& type :
+       types_without_features(manifest.types, manifest.feature_cols, manifest.book.num_nodes()))
+    without.push_back(type.name);
   if (without.empty()) return "";
   return fmt::format(
       "nodes of the types {} have no features: the model sees zeros for them, and in its first layer only "
-      "their number",
+      "their number; --learned-rows 64 learns a row for each of them",
       fmt::join(without, ", "));
 }
 

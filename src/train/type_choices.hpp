@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -12,8 +13,9 @@
 /// What a run's options mean for the types of its graph.
 namespace strata::train {
 
-/// Refuses a model that does not take the types, and options that do not fit them. Throws InputError.
-void check_types(const TrainConfig& config, const graph::GraphTypes& types);
+/// Refuses a model that does not take the types, and options that do not fit them; `feature_cols` are the graph's.
+/// Throws InputError.
+void check_types(const TrainConfig& config, const graph::GraphTypes& types, Count feature_cols);
 
 /// The relation with this name: "cites", or "paper__cites__paper" if several relations are called cites.
 /// Throws InputError with the relations that there are.
@@ -25,6 +27,31 @@ void choose_fanouts(const TrainConfig& config, const graph::GraphTypes& types,
 
 /// The most neighbors per hop that a node gets over all relations into its type; -1: all of them.
 std::vector<int> most_neighbors(const TrainConfig& config, const graph::GraphTypes& types);
+
+/// A type of nodes whose input rows are learned.
+struct LearnedType {
+  std::string name;
+  Range original_ids;
+};
+
+/// The types that have nodes but no features; of a graph without features, all that have nodes.
+std::vector<LearnedType> types_without_features(const graph::GraphTypes& types, Count feature_cols,
+                                                Count num_nodes);
+
+/// What decides how wide a model's input is, and what its learned rows take.
+struct InputShape {
+  Count feature_cols = 0;  ///< of the graph
+  Count learned_cols = 0, learned_rows = 0;
+  RowOptimizer optimizer = RowOptimizer::adam;
+
+  Count cols() const { return std::max(feature_cols, learned_cols); }  ///< narrower rows end with zeros
+  std::int64_t learned_bytes() const;  ///< on each rank, with the optimizer's state
+};
+InputShape input_shape(const TrainConfig& config, const graph::GraphTypes& types, Count feature_cols,
+                       Count num_nodes);
+
+/// Columns of the rows that a model reads.
+Count input_cols(const TrainConfig& config, const graph::Manifest& manifest);
 
 /// The type of the nodes that are trained on, scored and predicted.
 struct TargetType {
@@ -39,7 +66,7 @@ TargetType type_named(const std::string& name, const graph::GraphTypes& types, C
 /// types, or if there are none and several types.
 TargetType find_target(const std::string& name, const store::MachineGraph& graph);
 
-/// A warning about types of nodes without features; empty if there are none.
-std::string missing_features(const graph::GraphTypes& types);
+/// A warning about types of nodes without features and without learned rows; empty if there are none.
+std::string missing_features(const TrainConfig& config, const graph::Manifest& manifest);
 
 }  // namespace strata::train

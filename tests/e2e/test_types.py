@@ -6,6 +6,7 @@ import signal
 import numpy as np
 
 import strata_e2e as e2e
+from test_evaluation import read_safetensors
 
 SIZES = {'paper': 1200, 'author': 700, 'venue': 12}
 COLS = {'paper': 24, 'author': 10}   # venues have no features
@@ -76,6 +77,36 @@ class Types(e2e.Case):
         done = self.run_program(e2e.mpirun_command(1, ['--resume', stopped]))
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         np.testing.assert_allclose(e2e.step_losses(stopped), e2e.step_losses(whole), rtol=2e-4)
+
+    def test_rows_are_learned_for_types_without_features(self):
+        """Features are noise here, so that papers are told apart by the venues that published them."""
+        for kind, cols in COLS.items():
+            noise = np.random.default_rng(2).normal(size=(SIZES[kind], cols))
+            np.save(self.folder / 'graph/nodes' / kind / 'x.npy', noise.astype(np.float32))
+        one, three = self.build(self.spec, 1), self.build(self.spec, 3)
+        job = ['--model', 'rsage', *JOB, '--epochs', '4', '--lr', '0.02']
+        plain, done = self.train(one, *job)
+        self.assertIn('--learned-rows 64 learns a row for each', done.stderr + done.stdout)
+        job += ['--learned-rows', '32', '--learned-lr', '0.05']
+        run, done = self.train(one, *job)
+        self.assertIn('learned rows of 32 columns for nodes without features (12 venue)', done.stderr + done.stdout)
+        accuracy = e2e.final(run)['test']['accuracy']
+        self.assertGreater(accuracy, e2e.final(plain)['test']['accuracy'] + 0.15)
+        self.assertEqual(read_safetensors(run / 'model.safetensors')['learned_rows.venue'].shape, (12, 32))
+        machines = ['--ranks-per-machine', '1']
+        other, _ = self.train(three, *job, *machines, ranks=2)
+        np.testing.assert_allclose(e2e.step_losses(other), e2e.step_losses(run), rtol=2e-4)
+        np.testing.assert_allclose(e2e.final(other)['test']['accuracy'], accuracy, atol=0.02)
+        logits = np.load(self.predict(run, three, ranks=2))
+        self.assertGreater(np.mean(logits.argmax(1) == self.classes['paper']), accuracy - 0.1)
+        stopped = self.folder / 'stopped'
+        code, text = self.signalled(three, stopped, signal.SIGUSR1, *job, *machines)
+        self.assertEqual(code, 75, text)
+        done = self.run_program(e2e.mpirun_command(2, ['--resume', stopped]))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(e2e.step_losses(stopped), e2e.step_losses(other))
+        for name, tensor in read_safetensors(stopped / 'model.safetensors').items():
+            np.testing.assert_array_equal(tensor, read_safetensors(other / 'model.safetensors')[name], name)
 
     def test_each_of_several_targets_is_learned(self):
         """Authors have three classes, papers four."""

@@ -36,6 +36,9 @@ struct OptimizerOptions {
   bool on_host = false;
 };
 
+/// The learning rate of an update after `steps` others.
+double learning_rate_after(Count steps, double rate, const ScheduleOptions& schedule);
+
 /// An optimizer that updates one flat parameter tensor in one pass. Every element is updated independently,
 /// so the result equals that of the same optimizer over many tensors.
 ///

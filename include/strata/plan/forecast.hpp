@@ -66,6 +66,8 @@ struct RunShape {
   int batches_in_flight = 3;  ///< 1: one stage after the other
   int buffers = 3;            ///< that a GPU has room for
   bool train_edges_only = false, edge_weights = false, in_degrees = false;
+  Count learned_cols = 0;             ///< of input rows that are learned; 0: none
+  std::int64_t learned_bytes = 0;     ///< of all of them with their optimizer, on every rank
   std::int64_t gpu_memory_bytes = 0;  ///< for the graph; 0: what training leaves
   std::int64_t halo_cache_bytes = kAutomatic;
   PlacementRequest placement = {};

@@ -51,6 +51,11 @@ enum class LossKind : std::uint8_t {
 inline bool is_regression(LossKind loss) { return loss >= LossKind::mse; }
 /// See Scores; automatic: accuracy of classes, rmse of regression, mrr of links.
 enum class Metric : std::uint8_t { automatic, accuracy, macro_f1, roc_auc, rmse, mae, r2, mrr, hits_10 };
+/// The optimizer of learned rows, which updates only those of a step's batches.
+enum class RowOptimizer : std::uint8_t {
+  adam,     ///< lazy: each row counts its own steps
+  adagrad,  ///< by row: one sum of squares per row
+};
 enum class OnNan : std::uint8_t {
   stop,
   skip,  ///< skip that update
@@ -87,6 +92,10 @@ inline constexpr auto enum_names<train::LossKind> =
                                               {train::LossKind::mse, "mse"},
                                               {train::LossKind::mae, "mae"},
                                               {train::LossKind::huber, "huber"}});
+
+template <>
+inline constexpr auto enum_names<train::RowOptimizer> = std::to_array<EnumName<train::RowOptimizer>>(
+    {{train::RowOptimizer::adam, "adam"}, {train::RowOptimizer::adagrad, "adagrad"}});
 
 template <>
 inline constexpr auto enum_names<train::Metric> =
@@ -168,6 +177,10 @@ struct TrainConfig {
   std::vector<int> heads = {4};  ///< of gat, rgat and hgt: of all layers, or one number per layer
   bool residual = false;         ///< of gat: residual connections
   int bases = 0;                 ///< of rgcn; see nn::ModelOptions::num_bases
+  /// Columns of the rows that are learned for nodes of types without features; 0: the model sees zeros.
+  std::int64_t learned_rows = 0;
+  RowOptimizer learned_optimizer = RowOptimizer::adam;
+  double learned_lr = 0.01;
   /// Fanouts from the seeds outwards; -1: all neighbors. The model has one layer per fanout.
   std::vector<int> fanouts = {15, 10, 5};
   std::vector<RelationFanouts> relation_fanouts;  ///< of these relations instead of `fanouts`

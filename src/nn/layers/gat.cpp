@@ -144,7 +144,8 @@ class GatModel final : public StackedModel {
 
 #if STRATA_WITH_CUDA
   at::Tensor forward(at::Tensor x, const sampling::MiniBatch& batch, const Pass& pass) override {
-    if (!pass.training || !trains_in_stack()) return BlockModel::forward(std::move(x), batch, pass);
+    if (!pass.training || x.requires_grad() || !trains_in_stack())
+      return BlockModel::forward(std::move(x), batch, pass);
     const at::Tensor rows = stack_rows(x, batch.blocks.front(), pass);
     const GatStackOptions stack{.dropout = options().dropout,
                                 .attention_dropout = options().attention_dropout,

@@ -30,7 +30,8 @@ class SageModel final : public StackedModel {
 
 #if STRATA_WITH_CUDA
   at::Tensor forward(at::Tensor x, const sampling::MiniBatch& batch, const Pass& pass) override {
-    if (!pass.training || !x.is_cuda()) return BlockModel::forward(std::move(x), batch, pass);
+    if (!pass.training || !x.is_cuda() || x.requires_grad())
+      return BlockModel::forward(std::move(x), batch, pass);
     const at::Tensor rows = stack_rows(x, batch.blocks.front(), pass);
     return sage_stack(rows, weights(), batch, {.dropout = options().dropout, .bf16 = options().bf16}, pass);
   }

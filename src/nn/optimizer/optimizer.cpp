@@ -16,10 +16,9 @@
 namespace strata::nn {
 namespace {
 
-LearningRate rate_of(const OptimizerOptions& options) {
-  const ScheduleOptions& schedule = options.schedule;
+LearningRate rate_of(double base, const ScheduleOptions& schedule) {
   return {.kind = schedule.kind,
-          .base = options.learning_rate,
+          .base = base,
           .gamma = schedule.gamma,
           .warmup_steps = schedule.warmup_steps,
           .total_steps = schedule.total_steps,
@@ -33,6 +32,10 @@ at::Tensor bytes_for(Count count, at::Device device) {
 }
 
 }  // namespace
+
+double learning_rate_after(Count steps, double rate, const ScheduleOptions& schedule) {
+  return rate_of(rate, schedule).at(steps);
+}
 
 /// The memory that updates on the host read and write, instead of the tensors on the device.
 struct HostCopies {
@@ -48,7 +51,7 @@ struct Optimizer::State {
 
   State(const OptimizerOptions& options, const at::Tensor& values, at::Tensor watched)
       : update{.kind = options.kind,
-               .rate = rate_of(options),
+               .rate = rate_of(options.learning_rate, options.schedule),
                .weight_decay = options.weight_decay,
                .clip_norm = options.clip_norm,
                .skip_not_finite = options.skip_not_finite,

@@ -19,6 +19,7 @@ using nlohmann::json;
 
 constexpr const char* kFormat = "strata-checkpoint";
 constexpr int kVersion = 4;
+constexpr const char* kBestRows = "best_learned.rows";
 
 /// JSON has no NaN, but an undefined ROC AUC is NaN.
 json number(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
@@ -121,6 +122,10 @@ std::string format_checkpoint(const CheckpointParts& parts) {
     file.tensors.push_back({"optimizer." + state.name, state.tensor});
   for (const auto& buffer : buffers_of(*parts.model))
     file.tensors.push_back({"buffer." + buffer.name, buffer.tensor});
+  if (parts.learned != nullptr)
+    for (const auto& state : parts.learned->state())
+      file.tensors.push_back({"learned." + state.name, state.tensor});
+  if (parts.progress->best_rows.defined()) file.tensors.push_back({kBestRows, parts.progress->best_rows});
   if (parts.progress->best_parameters.defined()) {
     file.tensors.push_back({"best_parameters", parts.progress->best_parameters});
     for (const auto& buffer : parts.progress->best_buffers)
@@ -164,7 +169,11 @@ void restore_checkpoint(std::string_view contents, const std::filesystem::path& 
     copy_into(path, file, "optimizer." + state.name, state.tensor);
   for (const auto& buffer : buffers_of(*parts.model))
     copy_into(path, file, "buffer." + buffer.name, buffer.tensor);
+  if (parts.learned != nullptr)
+    for (const auto& state : parts.learned->state())
+      copy_into(path, file, "learned." + state.name, state.tensor);
   if (parts.progress->best_epoch > 0) {
+    if (parts.learned != nullptr) parts.progress->best_rows = file.at(kBestRows, path);
     parts.progress->best_parameters = at::empty_like(parts.parameters->values());
     copy_into(path, file, "best_parameters", parts.progress->best_parameters);
     parts.progress->best_buffers = copies_of(buffers_of(*parts.model));

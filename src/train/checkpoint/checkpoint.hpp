@@ -6,6 +6,7 @@
 
 #include "checkpoint/progress_state.hpp"
 #include "step/flat_parameters.hpp"
+#include "step/learned_rows.hpp"
 #include "strata/graph/part_file.hpp"
 #include "strata/nn/optimizer.hpp"
 
@@ -16,8 +17,9 @@ struct CheckpointParts {
   const FlatParameters* parameters;
   nn::Optimizer* optimizer;
   ProgressState* progress;
-  std::string signature;           ///< with_graph()
-  const torch::nn::Module* model;  ///< its buffers are saved, too
+  std::string signature;                 ///< with_graph()
+  const torch::nn::Module* model;        ///< its buffers are saved, too
+  const LearnedRows* learned = nullptr;  ///< null: none
 };
 
 /// A resume_signature() with what identifies the graph, however it is partitioned. `digest` is its

@@ -42,6 +42,7 @@ struct ProgressState {
   int evaluations_without_gain = 0;
   at::Tensor best_parameters = {};  ///< flat, undefined before the first evaluation
   std::vector<nn::NamedTensor> best_buffers = {};
+  at::Tensor best_rows = {};  ///< learned ones, on the CPU; undefined: none
 };
 
 }  // namespace strata::train

@@ -17,6 +17,7 @@ class BlockModel;
 
 namespace strata::train {
 
+class LearnedRows;
 struct NodeChunk;
 
 struct Evaluation {
@@ -41,7 +42,8 @@ struct EvaluationContext {
   comm::Ranks ranks;
   const store::MachineGraph* graph = nullptr;
   const Task* task = nullptr;
-  batches::SeedTargets targets = {};  ///< Task::targets() of the graph
+  batches::SeedTargets targets = {};     ///< Task::targets() of the graph
+  const LearnedRows* learned = nullptr;  ///< input rows of nodes without features; null: zeros
   /// Original ids of the nodes to predict; empty: all.
   Range target_ids = {};
   ThreadPool* pool = nullptr;

@@ -12,8 +12,8 @@
 namespace strata::train {
 
 Evaluators::Evaluators(RunContext& context, const store::MachineGraph& graph, const ScoredNodes& nodes,
-                       const nn::BlockModel& model)
-    : context_(context), graph_(graph), nodes_(nodes), model_(model) {
+                       const nn::BlockModel& model, const LearnedRows* learned)
+    : context_(context), graph_(graph), nodes_(nodes), model_(model), learned_(learned) {
   const TrainConfig& config = context.config;
   const bool by_weight = config.sampling_method() == sampling::Method::weighted;
   if (by_weight && config.eval_fanouts.empty() && !model.traits().takes_edge_weights) {
@@ -37,6 +37,7 @@ EvaluationContext Evaluators::evaluation_context() {
           .graph = &graph_,
           .task = &context_.task,
           .targets = nodes_.targets,
+          .learned = learned_,
           .target_ids = nodes_.of.original_ids,
           .pool = &context_.sample_pool,
           .seed = context_.config.seed,

@@ -25,7 +25,7 @@ class Evaluators {
  public:
   /// Collective. Throws InputError for a model that cannot be scored as the run samples.
   Evaluators(RunContext& context, const store::MachineGraph& graph, const ScoredNodes& nodes,
-             const nn::BlockModel& model);
+             const nn::BlockModel& model, const LearnedRows* learned);
   Evaluators(const Evaluators&) = delete;
   Evaluators& operator=(const Evaluators&) = delete;
   void close();  ///< collective
@@ -47,6 +47,7 @@ class Evaluators {
   const store::MachineGraph& graph_;
   const ScoredNodes nodes_;
   const nn::BlockModel& model_;
+  const LearnedRows* const learned_;  // null: none
   std::unique_ptr<LayerwiseEvaluator> exact_;
   std::unique_ptr<Evaluator> sampled_;  // null where evaluation is exact
   std::unique_ptr<Evaluator> links_;    // of a task of links

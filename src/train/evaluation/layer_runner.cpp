@@ -5,6 +5,7 @@
 
 #include <optional>
 
+#include "step/learned_rows.hpp"
 #include "strata/cuda/stream.hpp"
 #include "torch_device.hpp"
 
@@ -82,7 +83,8 @@ NeighborLists LayerRunner::lists(const LayerPass& pass) const {
 /// Makes as many chunks as the rank with the most has, because every step is collective; the additional ones
 /// are empty.
 std::vector<NodeChunk> LayerRunner::chunks(const LayerPass& pass, const ChunkCost& cost) const {
-  const bool splits_lists = cost.edge_bytes > 0 && pass.model->traits().takes_pieces;
+  const bool splits_lists =
+      cost.edge_bytes > 0 && pass.model->traits().takes_pieces && pass.learned == nullptr;
   std::vector<NodeChunk> pieces =
       pass.nodes.cut(context_.ranks.machine->rank(), context_.ranks.machine->size(), cost,
                      {.nodes = kMaxChunkNodes, .bytes = chunk_bytes_, .splits_lists = splits_lists});
@@ -95,10 +97,11 @@ std::vector<NodeChunk> LayerRunner::chunks(const LayerPass& pass, const ChunkCos
 /// Whether the cpu finds all rows of the layer's input in one table, in the order of the ids.
 bool LayerRunner::in_place(const LayerPass& pass) const {
   const tensor::TensorSpec& spec = pass.table->spec();
-  return !device_.is_cuda() && !distributed() && !context_.graph->whole_host_view().indices.wide &&
-         spec.dtype == DType::f32 && spec.scale == 1 && pass.table->host_data() != nullptr &&
-         pass.model->traits().takes_dst_apart && !reads_projected(*pass.model, pass.layer) &&
-         pass.table_nodes.set() == nullptr && pass.nodes.set() == nullptr;
+  return pass.learned == nullptr && !device_.is_cuda() && !distributed() &&
+         !context_.graph->whole_host_view().indices.wide && spec.dtype == DType::f32 && spec.scale == 1 &&
+         pass.table->host_data() != nullptr && pass.model->traits().takes_dst_apart &&
+         !reads_projected(*pass.model, pass.layer) && pass.table_nodes.set() == nullptr &&
+         pass.nodes.set() == nullptr;
 }
 
 /// Applies a layer without copies of rows or edges, because the graph itself is the block.
@@ -129,7 +132,8 @@ bool LayerRunner::apply_in_place(const LayerPass& pass, StopPoll& poll, const Co
 
 bool LayerRunner::apply_gathered(const LayerPass& pass, StopPoll& poll, const Consume& consume) {
   const Count cols = pass.table->spec().cols, mapped = pass.model->cols(pass.layer).mapped,
-              row_bytes = (cols + mapped) * kFloatBytes + kIdBytes;
+              learned = pass.learned != nullptr ? 2 * pass.learned->cols() : 0,
+              row_bytes = (cols + mapped + learned) * kFloatBytes + kIdBytes;
   const std::vector<NodeId> offsets = pass.table_nodes.machine_offsets();
   batches::RowFetcher fetcher(*pass.table, device_, row_exchange(offsets), *context_.pool);
   std::optional<RankLookup> lookup;
@@ -156,7 +160,8 @@ bool LayerRunner::apply_gathered(const LayerPass& pass, StopPoll& poll, const Co
     fetcher.fetch({.ids = ids, .count = rows},
                   input_.reserve(memory, rows * cols, "input rows of an evaluated chunk", device_), stream);
     if (rows == 0) return {};
-    return {.rows = wrap_rows(input_.data(), rows, cols, device_),
+    const at::Tensor input = wrap_rows(input_.data(), rows, cols, device_);
+    return {.rows = pass.learned != nullptr ? pass.learned->input(input, block) : input,
             .projected = reads_projected(*pass.model, pass.layer),
             .block = block};
   };

@@ -29,6 +29,7 @@ struct LayerPass {
   LayerNodes table_nodes;                         ///< nodes whose rows the table holds
   LayerNodes nodes;                               ///< nodes that the layer is applied to
   sampling::MiniBatchSampler* sampler = nullptr;  ///< of all neighbors
+  const LearnedRows* learned = nullptr;           ///< input rows that the table lacks; null: none
   bool by_weight = false;                         ///< edges count by NeighborLists::shares()
 };
 

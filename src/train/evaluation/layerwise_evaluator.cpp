@@ -182,6 +182,7 @@ struct LayerwiseEvaluator::State {
               .table_nodes = layer == 0 ? all_nodes() : nodes_of(model, layer - 1, needed),
               .nodes = nodes_of(model, layer, needed),
               .sampler = sampler.get(),
+              .learned = layer == 0 ? context.learned : nullptr,
               .by_weight = by_weight(layer, model.num_layers())};
     };
     StopPoll poll(communicator, context.stop_requested);

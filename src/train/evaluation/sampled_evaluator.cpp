@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "evaluation/evaluator.hpp"
+#include "step/learned_rows.hpp"
 #include "stop_poll.hpp"
 #include "strata/batches/fetcher.hpp"
 #include "strata/cuda/stream.hpp"
@@ -109,8 +110,10 @@ class SampledEvaluator final : public Evaluator {
                             input.mutable_data_ptr<float>(), stream);
       context_.alive();
       if (seeds.empty()) continue;
+      const at::Tensor whole =
+          context_.learned != nullptr ? context_.learned->input(input, batch.blocks.front()) : input;
       const at::Tensor rows =
-          model.forward(input, batch, {.key = key(), .training = false}).cpu().contiguous();
+          model.forward(whole, batch, {.key = key(), .training = false}).cpu().contiguous();
       for (std::size_t i = 0; i < seeds.size(); ++i) {
         const Count row = seeds[i] - context_.graph->whole_host_view().first_node;
         board->add({rows.const_data_ptr<float>() + static_cast<Count>(i) * outputs, at(outputs)},

@@ -241,7 +241,7 @@ ExchangeLoads loads_of(const BatchProfile& profile, const std::vector<int>& fano
 StepPlan make_plan(const TrainConfig& config, const plan::Cluster& cluster) {
   const PlannedGraph graph(config, cluster.machines);
   const graph::Manifest& manifest = graph.manifest();
-  check_types(config, manifest.types);
+  check_types(config, manifest.types, manifest.feature_cols);
   sampling::SamplerOptions sampling;
   choose_fanouts(config, manifest.types, sampling);
   StepPlan plan{.cluster = cluster};
@@ -254,7 +254,11 @@ StepPlan make_plan(const TrainConfig& config, const plan::Cluster& cluster) {
                                 .relation_fanouts = std::move(sampling.relation_fanouts),
                                 .seed = config.seed,
                                 .train_edges_only = config.inductive});
-  const plan::RunShape run = run_shape(config, manifest.types, cluster.all_ranks());
+  plan::RunShape run = run_shape(config, manifest.types, cluster.all_ranks());
+  const InputShape input =
+      input_shape(config, manifest.types, manifest.feature_cols, manifest.book.num_nodes());
+  run.learned_cols = input.learned_cols;
+  run.learned_bytes = input.learned_bytes();
   const comm::Topology topology = topology_of(cluster);
   batches::RouteRequest request = route_request(config);
   plan.memory = plan::plan_memory(run, manifest, cluster, plan.profile);

@@ -32,19 +32,24 @@ void require_f32(const torch::nn::Module& model) {
   }
 }
 
-std::unique_ptr<nn::Optimizer> make_optimizer_of(const RunContext& context, Count num_seeds,
-                                                 const FlatParameters& parameters) {
+nn::ScheduleOptions schedule_of(const RunContext& context, Count num_seeds) {
   const TrainConfig& config = context.config;
   const Count steps = batches::SeedSchedule::num_steps(num_seeds, context.global_batch);
   const Count updates_per_epoch = (steps + config.accumulate - 1) / config.accumulate;
+  return {.kind = config.lr_schedule.kind,
+          .warmup_steps = config.warmup_steps,
+          .total_steps = updates_per_epoch * config.epochs,
+          .step_size = config.lr_schedule.step_size,
+          .gamma = config.lr_schedule.gamma};
+}
+
+std::unique_ptr<nn::Optimizer> make_optimizer_of(const RunContext& context, Count num_seeds,
+                                                 const FlatParameters& parameters) {
+  const TrainConfig& config = context.config;
   const nn::OptimizerOptions options{.kind = config.optimizer,
                                      .learning_rate = config.learning_rate,
                                      .weight_decay = config.weight_decay,
-                                     .schedule = {.kind = config.lr_schedule.kind,
-                                                  .warmup_steps = config.warmup_steps,
-                                                  .total_steps = updates_per_epoch * config.epochs,
-                                                  .step_size = config.lr_schedule.step_size,
-                                                  .gamma = config.lr_schedule.gamma},
+                                     .schedule = schedule_of(context, num_seeds),
                                      .clip_norm = config.clip_grad,
                                      .skip_not_finite = config.on_nan == OnNan::skip,
                                      .on_host = is_mixed(context.topology)};
@@ -81,19 +86,28 @@ std::shared_ptr<nn::BlockModel> make_model(const RunContext& context, const Mode
 Learner::Learner(const RunContext& context, const store::MachineGraph& graph, Count num_seeds,
                  const ModelFactory& make)
     : model(make_model(context,
-                       {.in_cols = graph.manifest().feature_cols,
+                       {.in_cols = input_cols(context.config, graph.manifest()),
                         .out_cols = context.task.output_cols(graph.manifest()),
                         .types = graph.manifest().types},
                        make)),
       parameters(*model, torch_device(context.device)),
       loss(context.task.make_loss(graph, context.ranks())),
-      optimizer(make_optimizer_of(context, num_seeds, parameters)) {}
+      optimizer(make_optimizer_of(context, num_seeds, parameters)),
+      rows(make_learned_rows(context, graph.manifest(), schedule_of(context, num_seeds))) {}
+
+std::vector<nn::NamedTensor> Learner::weights() const {
+  std::vector<nn::NamedTensor> weights = nn::weights_of(*model);
+  if (!rows) return weights;
+  for (nn::NamedTensor& learned : rows->weights()) weights.push_back(std::move(learned));
+  return weights;
+}
 
 at::Tensor table_in_place(const nn::BlockModel& model, const store::MachineGraph& graph,
                           const RunContext& context) {
   if (!context.device.is_cuda() || context.topology.num_machines() > 1 || !model.traits().reads_table)
     return {};
-  if (graph.arrival() != nullptr) return {};  // gathers wait for rows that are not in place
+  if (context.config.learned_rows > 0) return {};  // rows are put together for each batch
+  if (graph.arrival() != nullptr) return {};       // gathers wait for rows that are not in place
   const tensor::ChunkTensor& features = graph.features();
   if (features.spec().dtype != DType::f32 ||
       graph.view().num_nodes > std::numeric_limits<std::int32_t>::max())
@@ -112,10 +126,11 @@ sampling::SamplerOptions block_options(const nn::BlockModel& model, const RunCon
   options.edge_ids = types.several() && model.traits().needs_types;
   options.in_degrees = model.traits().needs_in_degrees;
   options.transpose = model.traits().needs_transpose;
-  options.input_transpose = model.traits().needs_input_transpose;
-  options.strided = model.traits().takes_strided;
+  const bool learns_rows = config.learned_rows > 0;
+  options.input_transpose = model.traits().needs_input_transpose || learns_rows;
+  options.strided = model.traits().takes_strided && !learns_rows;
   options.compact_inputs = !table.defined();
-  options.input_original_ids = config.input_dropout > 0 || config.attention_dropout > 0;
+  options.input_original_ids = learns_rows || config.input_dropout > 0 || config.attention_dropout > 0;
   return options;
 }
 

@@ -4,6 +4,7 @@
 
 #include "run_context.hpp"
 #include "step/flat_parameters.hpp"
+#include "step/learned_rows.hpp"
 #include "step/trained_weights.hpp"
 #include "strata/nn/model.hpp"
 #include "strata/nn/optimizer.hpp"
@@ -26,10 +27,13 @@ struct Learner {
   Learner(const Learner&) = delete;
   Learner& operator=(const Learner&) = delete;
 
+  std::vector<nn::NamedTensor> weights() const;  ///< as a model file has them, by reference
+
   std::shared_ptr<nn::BlockModel> model;
   FlatParameters parameters;
   std::unique_ptr<Loss> loss;  ///< null for a task of links
   std::unique_ptr<nn::Optimizer> optimizer;
+  std::unique_ptr<LearnedRows> rows;  ///< null: none
 };
 
 /// The input rows of all nodes, if the model reads them in place: on a GPU that holds all of them as f32, in a

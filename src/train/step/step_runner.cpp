@@ -36,16 +36,21 @@ StepRunner::StepRunner(const Parts& parts)
   for (batches::StreamClock& clock : sum_clocks_) clock = batches::StreamClock(parts.device);
 }
 
-void StepRunner::forward_backward(const batches::LoadedBatch& batch) {
+/// Returns the gradients of the learned rows, if there are any.
+RowGradients StepRunner::forward_backward(const batches::LoadedBatch& batch) {
   const nn::Pass pass{.key = batch.key, .training = true, .device_key = batch.sample.device_key};
-  const at::Tensor rows = parts_.table.defined() ? parts_.table
-                                                 : wrap_rows(batch.features, batch.sample.num_inputs(),
-                                                             parts_.feature_cols, parts_.device);
+  const at::Tensor features = parts_.table.defined() ? parts_.table
+                                                     : wrap_rows(batch.features, batch.sample.num_inputs(),
+                                                                 parts_.feature_cols, parts_.device);
+  LearnedRows::Input learned;
+  if (parts_.learned != nullptr) learned = parts_.learned->training_input(features, batch.sample);
+  const at::Tensor& rows = parts_.learned != nullptr ? learned.input : features;
   const at::Tensor outputs = parts_.model->forward(rows, batch.sample, pass);
   // Divided by the seeds of ALL ranks, so that the plain sum over ranks is the gradient of the mean.
   const Loss::Result loss = loss_of(batch, outputs);
   outputs.backward(loss.gradient);
   parts_.parameters->tail().narrow(0, 0, loss.outcome.size(0)).add_(loss.outcome);
+  return parts_.learned != nullptr ? learned.gradients() : RowGradients{};
 }
 
 Loss::Result StepRunner::loss_of(const batches::LoadedBatch& batch, const at::Tensor& outputs) const {
@@ -62,28 +67,37 @@ Loss::Result StepRunner::loss_of(const batches::LoadedBatch& batch, const at::Te
       update_seeds_);
 }
 
-void StepRunner::run_batch(const batches::LoadedBatch& batch) {
+void StepRunner::run_batch(const batches::LoadedBatch& batch, bool last) {
   constexpr int kWarmUp = 2;  // libraries choose algorithms and allocate in their first calls
   if (!parts_.graphs || !batch.padded || num_unrecorded_ < kWarmUp) {
     num_unrecorded_ += batch.padded;
-    if (batch.sample.num_seeds > 0) forward_backward(batch);
+    if (batch.sample.num_seeds > 0) keep(forward_backward(batch), last);
     return;
   }
-  replay(batch);
+  keep(replay(batch), last);
+}
+
+/// A recorded step writes to the same memory again.
+void StepRunner::keep(const RowGradients& gradients, bool last) {
+  if (parts_.learned == nullptr) return;
+  row_gradients_.push_back(last ? gradients
+                                : RowGradients{gradients.rows.clone(), gradients.gradients.clone(), true});
 }
 
 // A batch that outgrew its buffers has moved them, and the buffer's recording would read freed memory.
-void StepRunner::replay(const batches::LoadedBatch& batch) {
+const RowGradients& StepRunner::replay(const batches::LoadedBatch& batch) {
   RecordedBatch& recorded = recorded_[at(batch.buffer)];
   RecordedBatch now = RecordedBatch::of(batch);
   if (!graphs_.recorded(batch.buffer) || recorded != now) {
-    graphs_.record(batch.buffer, [&] { forward_backward(batch); });
+    graphs_.record(batch.buffer, [&] { recorded_gradients_[at(batch.buffer)] = forward_backward(batch); });
     recorded = std::move(now);
   }
   graphs_.replay(batch.buffer);
+  return recorded_gradients_[at(batch.buffer)];
 }
 
 void StepRunner::forget_graphs() {
+  recorded_gradients_.fill({});
   graphs_.forget();
   num_unrecorded_ = 0;
 }
@@ -96,15 +110,23 @@ std::optional<StepOutcome> StepRunner::run(const batches::LoadedBatch& batch, co
     reduced.zero_();
     update_seeds_.fill_(static_cast<float>(place.num_seeds));
   }
-  run_batch(batch);
+  run_batch(batch, place.last);
   if (!place.last) return std::nullopt;
   local_loss_.copy_(parts_.parameters->tail().narrow(0, 0, 1));
   if (stop) parts_.parameters->tail().select(0, 3).fill_(1.0f);
+  if (parts_.learned != nullptr) parts_.exchange->prepare(*parts_.learned, row_gradients_);
   timed_sum(batch, stream);
   begin_readback(batch, stream);
-  parts_.optimizer->step(parts_.parameters->values(), parts_.parameters->gradients());
+  update();
   current_ ^= 1;
   return take();
+}
+
+void StepRunner::update() {
+  parts_.optimizer->step(parts_.parameters->values(), parts_.parameters->gradients());
+  if (parts_.learned == nullptr) return;
+  parts_.learned->update(parts_.exchange->take(), parts_.parameters->reduced());
+  row_gradients_.clear();
 }
 
 void StepRunner::timed_sum(const batches::LoadedBatch& batch, const cuda::Stream& stream) {
@@ -130,6 +152,7 @@ void StepRunner::sum_over_ranks(const cuda::Stream& stream) {
   const auto sum_on = [&](const cuda::Stream& place) {
     const at::Tensor& reduced = parts_.parameters->reduced();
     parts_.reducer->sum(reduced.mutable_data_ptr<float>(), reduced.numel(), place);
+    if (parts_.learned != nullptr) parts_.exchange->exchange(place);
   };
   if (stream.sms().is_all()) return sum_on(stream);
   computed_.record(stream);

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "step/flat_parameters.hpp"
+#include "step/gradient_exchange.hpp"
+#include "step/learned_rows.hpp"
 #include "step/step_graph.hpp"
 #include "strata/batches/pipeline.hpp"
 #include "strata/comm/reducer.hpp"
@@ -51,6 +53,8 @@ class StepRunner {
     comm::AllReducer* reducer;
     Device device;
     Count feature_cols;
+    LearnedRows* learned = nullptr;        ///< null: the model reads features only
+    GradientExchange* exchange = nullptr;  ///< with `learned`
     at::Tensor table = {};  ///< rows that the model reads in place; undefined: they are gathered
     const LinkLoss* link_loss = nullptr;  ///< of batches of links
     bool graphs = false;                  ///< replay what a padded batch does as a CUDA graph
@@ -77,10 +81,12 @@ class StepRunner {
   double take_sum_seconds();
 
  private:
-  void run_batch(const batches::LoadedBatch& batch);
-  void replay(const batches::LoadedBatch& batch);
-  void forward_backward(const batches::LoadedBatch& batch);
+  void run_batch(const batches::LoadedBatch& batch, bool last);
+  const RowGradients& replay(const batches::LoadedBatch& batch);
+  RowGradients forward_backward(const batches::LoadedBatch& batch);
   Loss::Result loss_of(const batches::LoadedBatch& batch, const at::Tensor& outputs) const;
+  void keep(const RowGradients& gradients, bool last);
+  void update();
   struct Readback {
     cuda::Array<float> tail;  ///< and this rank's own loss
     cuda::Event copied;
@@ -106,7 +112,10 @@ class StepRunner {
   at::Tensor update_seeds_;  ///< [] of all ranks and batches of the update
   StepGraphs graphs_{batches::Pipeline::kMostBuffers};
   std::array<RecordedBatch, batches::Pipeline::kMostBuffers> recorded_;  ///< what graphs_ were recorded with
-  int num_unrecorded_ = 0;  ///< padded batches that ran call by call
+  std::array<RowGradients, batches::Pipeline::kMostBuffers>
+      recorded_gradients_;                   ///< where graphs_ write them
+  std::vector<RowGradients> row_gradients_;  ///< of this rank's batches of the update
+  int num_unrecorded_ = 0;                   ///< padded batches that ran call by call
   std::size_t current_ = 0;
 };
 

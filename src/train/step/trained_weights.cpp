@@ -8,6 +8,7 @@
 #include <charconv>
 #include <filesystem>
 
+#include "step/learned_rows.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
 
@@ -80,7 +81,19 @@ void TrainedWeights::require_model_of(const TrainConfig& config) const {
                                               : "Call strata-train instead: it takes the same options.");
 }
 
-void TrainedWeights::load_into(torch::nn::Module& model) const { nn::load_weights(model, file_, path_); }
+void TrainedWeights::load_into(torch::nn::Module& model, const LearnedRows* learned) const {
+  if (learned != nullptr) {
+    for (const nn::NamedTensor& rows : learned->weights()) {
+      const at::Tensor& from = file_.at(rows.name, path_);
+      if (from.sizes() != rows.tensor.sizes())
+        throw InputError(fmt::format("{}: \"{}\" are rows of {} nodes, but the graph has {} of this type",
+                                     path_, rows.name, from.size(0), rows.tensor.size(0)),
+                         "Rows were learned for the nodes of one graph: give that graph.");
+      at::Tensor(rows.tensor).copy_(from);
+    }
+  }
+  nn::load_weights(model, file_, path_);
+}
 
 std::string TrainedWeights::target() const {
   const auto found = file_.metadata.find(kTarget);

@@ -8,6 +8,8 @@
 
 namespace strata::train {
 
+class LearnedRows;
+
 /// Columns of a model's input and output.
 struct ModelShape {
   std::int64_t in_cols = 0, out_cols = 0;
@@ -28,8 +30,9 @@ class TrainedWeights {
   static TrainedWeights read(const std::string& run, const TrainConfig& config,
                              const comm::Communicator& communicator);
 
-  /// Copies the weights into a model. Throws InputError if they are of another width.
-  void load_into(torch::nn::Module& model) const;
+  /// Copies the weights into a model and the learned rows, if it has any. Throws InputError if they are of
+  /// another width, or rows of other nodes.
+  void load_into(torch::nn::Module& model, const LearnedRows* learned) const;
   /// The shape of the model; 0 where the file does not have it.
   ModelShape shape() const;
   const ModelFacts& facts() const { return file_.metadata; }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/GradMode.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -79,9 +81,10 @@ class TypedRun {
 
 /// The logits of all nodes by one pass over the whole graph.
 at::Tensor whole_logits(const TrainConfig& config, const std::vector<nn::NamedTensor>& weights) {
-  const auto graph = test::learnable_graph(kSeed);
+  const auto graph = config.make_graph();
+  const std::int64_t cols = std::max(graph->features.cols, config.learned_rows);
   const auto model = nn::make_model({.kind = config.model,
-                                     .in_cols = graph->features.cols,
+                                     .in_cols = cols,
                                      .hidden = config.hidden,
                                      .out_cols = graph->num_classes,
                                      .num_layers = config.num_layers(),
@@ -91,7 +94,12 @@ at::Tensor whole_logits(const TrainConfig& config, const std::vector<nn::NamedTe
   nn::load_weights(*model, {.tensors = weights, .metadata = {}}, "weights");
   std::vector<std::int32_t> indices(graph->structure.indices.begin(), graph->structure.indices.end());
   std::vector<NodeId> ids;
-  for (NodeId v = 0; v < graph->num_nodes(); ++v) ids.push_back(v);
+  std::vector<std::int32_t> degrees;
+  for (NodeId v = 0; v < graph->num_nodes(); ++v) {
+    ids.push_back(v);
+    degrees.push_back(
+        static_cast<std::int32_t>(graph->structure.indptr[at(v) + 1] - graph->structure.indptr[at(v)]));
+  }
   const sampling::Block block{.device = {},
                               .num_dst = graph->num_nodes(),
                               .num_src = graph->num_nodes(),
@@ -100,10 +108,18 @@ at::Tensor whole_logits(const TrainConfig& config, const std::vector<nn::NamedTe
                               .indices = indices.data(),
                               .edge_ids = graph->structure.edge_ids.data(),
                               .src_nodes = ids.data(),
-                              .src_original_ids = ids.data()};
+                              .src_original_ids = ids.data(),
+                              .src_in_degrees = degrees.data()};
   const c10::NoGradGuard no_grad;
-  at::Tensor rows =
-      at::from_blob(const_cast<std::byte*>(graph->features.data), {graph->num_nodes(), graph->features.cols});
+  at::Tensor rows = at::zeros({graph->num_nodes(), cols});
+  if (graph->features.cols > 0)
+    rows.narrow(1, 0, graph->features.cols)
+        .copy_(at::from_blob(const_cast<std::byte*>(graph->features.data),
+                             {graph->num_nodes(), graph->features.cols}));
+  for (const nn::NamedTensor& learned : weights) {
+    if (learned.name == "learned_rows.venue") rows.slice(0, 280).copy_(learned.tensor);
+    if (learned.name == "learned_rows.node") rows.copy_(learned.tensor);
+  }
   for (int layer = 0; layer < model->num_layers(); ++layer)
     rows = model->forward_layer(layer, rows, block, {});
   return rows;
@@ -138,9 +154,61 @@ TEST_P(TypedTraining, LearnsEvaluatesExactlyAndPredictsTheTarget) {
   EXPECT_TRUE(read_logits(run.file("test.npy")).equal(got.slice(0, 1, 200, 4)));
 }
 
+/// The same nodes and edges, of one type and without features.
+std::unique_ptr<graph::Graph> plain_graph() {
+  auto graph = test::learnable_graph(kSeed);
+  graph->features = {};
+  graph->types = {};
+  graph->structure.edge_ids.clear();
+  graph::CscGraph& lists = graph->structure;
+  lists.sublists = {};
+  for (NodeId v = 0; v < lists.num_nodes; ++v)
+    std::sort(lists.indices.begin() + lists.indptr[at(v)], lists.indices.begin() + lists.indptr[at(v) + 1]);
+  return graph;
+}
+
+class LearnedInputs : public testing::TestWithParam<nn::ModelKind> {};
+
+TEST_P(LearnedInputs, AreReadWhereverTheModelIsUsed) {
+  TypedRun run(GetParam());
+  const bool typed = nn::takes_types(GetParam());
+  if (!typed) run.config.make_graph = plain_graph;
+  run.config.epochs = 3;
+  run.config.learned_rows = 9;
+  run.config.learned_lr = 0.03;
+  const TrainResult result = run.train();
+  const std::vector<double> losses = run.losses;
+  run.config.learned_rows = 0;
+  const InferenceRequest scores{.run = run.config.output, .logits = {}, .nodes = {}};
+  if (typed) {
+    EXPECT_THROW(run.infer(scores), InputError) << "another width";
+  }
+  run.config.learned_rows = 9;
+  EXPECT_NEAR(run.infer(scores).valid.loss, result.valid.loss, 1e-5);
+  run.infer({.run = run.config.output, .logits = run.file("logits.npy"), .nodes = {}});
+  run.config.output += "_again";
+  run.train();
+  if (test::world().rank() > 0) return;
+  EXPECT_EQ(run.losses, losses);
+  EXPECT_LT(losses.back(), losses.front());
+  at::Tensor wanted = whole_logits(run.config, *result.weights);
+  if (typed) wanted = wanted.narrow(0, 80, 200);
+  const at::Tensor got = read_logits(run.file("logits.npy"));
+  ASSERT_EQ(got.sizes(), wanted.sizes());
+  EXPECT_LT((got - wanted).abs().max().item<float>(), 5e-5f);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, LearnedInputs,
+                         testing::Values(nn::ModelKind::rgat, nn::ModelKind::hgt, nn::ModelKind::sage,
+                                         nn::ModelKind::gin),
+                         [](const auto& info) { return std::string(enum_name(info.param)); });
+
 TEST_P(TypedTraining, GoesOnWhereItStopped) {
   TypedRun run(GetParam());
   run.config.epochs = 4;
+  run.config.learned_rows = 3;
+  run.config.learned_optimizer =
+      GetParam() == nn::ModelKind::rgat ? RowOptimizer::adagrad : RowOptimizer::adam;
   run.config.dropout = 0.3;
   run.train();
   const std::vector<double> losses = run.losses;

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import numpy
     import torch
 
+    from strata._links import Relation
+
 _numbers = itertools.count()
 
 # Attributes that scripts of PyG and DGL ask graphs for, and where a graph of Strata has them.
@@ -295,7 +297,7 @@ class Graph:
         rows, relation = self._held(split, edge_type)
         return rows[:, 2] - relation.first_edge
 
-    def _held(self, split: str, edge_type: Any) -> tuple[torch.Tensor, Any]:
+    def _held(self, split: str, edge_type: Any) -> tuple[torch.Tensor, Relation]:
         """int64 [n, 3] original ids of ends, and edge ids, of a relation's edges of a split; and the relation."""
         from strata._links import edges_of, relation_of
 

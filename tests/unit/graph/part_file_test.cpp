@@ -413,7 +413,7 @@ TEST_F(PartFile, TellsForeignAndNewerManifestsApart) {
   };
   EXPECT_THAT(message("{"), HasSubstr("not JSON"));
   EXPECT_THAT(message("[1]"), HasSubstr("not the manifest"));
-  EXPECT_THAT(message(R"({"format":"strata-partition","version":3})"), HasSubstr("version 3"));
+  EXPECT_THAT(message(R"({"format":"strata-partition","version":4})"), HasSubstr("version 4"));
   fs::remove(directory_ / kManifestFile);
   EXPECT_THAT(refusal(), HasSubstr("not a partition directory"));
 }

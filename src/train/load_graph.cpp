@@ -57,6 +57,7 @@ bool may_need_in_degrees(const TrainConfig& config) {
 struct GraphFacts {
   Count num_nodes = 0, feature_cols = 0;
   graph::GraphTypes types = {};
+  Count edges_held_out = 0;
 };
 
 /// GPUs need them for the plan of their memory, and several machines to know what to keep of each other's
@@ -106,6 +107,16 @@ std::optional<Range> nodes_of_splits(const Loading& loading, const GraphFacts& g
   return graph.types.nodes.size() > 1 ? std::optional(target.original_ids) : std::nullopt;
 }
 
+/// The split of a graph's edges into links to learn and to score, unless its parts have one.
+std::optional<graph::EdgeSplit> edge_split(const TrainConfig& config, const GraphFacts& graph) {
+  if (graph.edges_held_out == 0) return edge_split_of(config);
+  if (config.edge_split != TrainConfig{}.edge_split)
+    throw InputError(fmt::format("--edge-split {}: the parts hold {} edges out already", config.edge_split,
+                                 format_count(graph.edges_held_out)),
+                     "Leave --edge-split out.");
+  return {};
+}
+
 store::LoadOptions load_options(const Loading& loading, const GraphFacts& graph) {
   RunContext& context = loading.context;
   const TrainConfig& config = context.config;
@@ -113,7 +124,7 @@ store::LoadOptions load_options(const Loading& loading, const GraphFacts& graph)
       .edge_ids = graph.types.several(),
       .edge_weights = config.sampling_method() == sampling::Method::weighted,
       .train_edges_only = config.inductive && loading.use == GraphUse::training,
-      .edge_split = context.task.of_links() ? std::optional(edge_split_of(config)) : std::nullopt,
+      .edge_split = context.task.of_links() ? edge_split(config, graph) : std::nullopt,
       .in_degrees = may_need_in_degrees(config),
       .degrees_of_loops = !config.own_model.empty() || config.model != nn::ModelKind::gcn,
       .feature_format = config.feature_format,
@@ -184,11 +195,14 @@ GraphFacts share_facts(const graph::Graph* graph, const comm::Communicator& comm
   GraphFacts facts;
   std::string types;
   if (graph != nullptr) {
-    facts = {.num_nodes = graph->num_nodes(), .feature_cols = graph->features.cols};
+    facts = {.num_nodes = graph->num_nodes(),
+             .feature_cols = graph->features.cols,
+             .edges_held_out = graph->edge_splits.valid.size() + graph->edge_splits.test.size()};
     types = graph::format_types(graph->types);
   }
   communicator.broadcast(&facts.num_nodes, sizeof(facts.num_nodes), 0);
   communicator.broadcast(&facts.feature_cols, sizeof(facts.feature_cols), 0);
+  communicator.broadcast(&facts.edges_held_out, sizeof(facts.edges_held_out), 0);
   communicator.broadcast(types, 0);
   facts.types = graph::parse_types(types);
   return facts;
@@ -235,8 +249,10 @@ store::MachineGraph load_any(const Loading& loading) {
   });
   if (context.first_rank() && context.topology.num_machines() > 1)
     for (const std::string& line : options_without_effect(config, manifest)) spdlog::warn("{}", line);
-  const GraphFacts facts{
-      .num_nodes = manifest.book.num_nodes(), .feature_cols = manifest.feature_cols, .types = manifest.types};
+  const GraphFacts facts{.num_nodes = manifest.book.num_nodes(),
+                         .feature_cols = manifest.feature_cols,
+                         .types = manifest.types,
+                         .edges_held_out = manifest.num_valid_edges + manifest.num_test_edges};
   return batches::load_parts(parts, context.ranks(), load_options(loading, facts),
                              first_batches(context, loading.use, facts.types));
 }

@@ -38,8 +38,11 @@ std::unique_ptr<batches::LinkSeeds> make_links(RunContext& context, const store:
   auto global_ids = std::make_shared<const std::vector<NodeId>>(global_ids_of(graph));
   const auto options = links_of(graph, context.config, context.ranks(), *global_ids);
   if (context.first_rank())
-    spdlog::info("{} links to learn; shares {} of the pairs of nodes are held out",
-                 format_count(std::ssize(options->sources)), context.config.edge_split);
+    spdlog::info("{} links to learn; {} of the pairs of nodes are held out",
+                 format_count(std::ssize(options->sources)),
+                 graph.manifest().num_valid_edges + graph.manifest().num_test_edges > 0
+                     ? "what the parts hold out"
+                     : "shares " + context.config.edge_split);
   return std::make_unique<batches::LinkSeeds>(
       batches::LinkGraph{.stored = &graph,
                          .pool = &context.sample_pool,

@@ -100,7 +100,8 @@ void add_data_options(OptionTable& table, TrainSettings& settings) {
       .add(
           "edge-split", c.edge_split,
           "With --task link, the shares of pairs of nodes whose edges are held out for validation and for tests, "
-          "chosen by --seed. No batch and no evaluation sees these edges")
+          "chosen by --seed, unless strata-partition --edge-split held some out. No batch and no evaluation sees "
+          "these edges")
       .fixed();
   table
       .add("output", c.output,

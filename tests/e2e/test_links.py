@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Links: which edges a graph has, from its other edges."""
+import json
+import pathlib
+
 import numpy as np
 
 import strata_e2e as e2e
@@ -54,6 +57,20 @@ class Links(e2e.Case):
         self.assertEqual(rows.shape, (NODES, 16))
         done = self.run_program([e2e.BIN / 'strata-train', 'evaluate', run, '--graph', parts, '--device', 'cpu'])
         self.assertIn(f'{final["mrr"]:.4f}', done.stdout)
+
+    def test_takes_the_split_of_parts(self):
+        one, two = (self.build(self.input, parts, f'split{parts}', '--edge-split', '0.1,0.1') for parts in (1, 2))
+        runs = [self.train(graph, *JOB, '--epochs', '1', '--log-every', '1', '--ranks-per-machine', machine, ranks=ranks)[0]
+                for graph, ranks, machine in [(one, 1, 0), (two, 2, 1)]]
+        np.testing.assert_allclose(e2e.step_losses(runs[1]), e2e.step_losses(runs[0]), rtol=1e-4)
+        manifest = json.loads((pathlib.Path(one) / 'manifest.json').read_text())
+        for run in runs:
+            for split in ('valid', 'test'):
+                self.assertEqual(e2e.final(run)[split]['nodes'], manifest['edge_splits'][split])
+        done = self.run_program([e2e.BIN / 'strata-train', '--graph', one, '--task', 'link', '--edge-split', '0.2,0.1', '--output',
+                                 self.folder / 'none'])
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn('the parts hold', done.stderr)
 
     def test_links_are_not_read_off_themselves(self):
         """Without features that tell the ends, a link is read off the edges that exclusion takes away."""

@@ -25,6 +25,7 @@ class LinkEvaluator final : public Evaluator {
 
  private:
   using Side = graph::EdgeSplit::Side;
+  std::vector<store::HeldOutEdge> share_of(Side side) const;
   Scores score(const tensor::ChunkTensor& outputs, Side side);
   void draw(const store::HeldOutEdge& edge, std::span<NodeId> negatives) const;
   at::Tensor scores_of(std::span<const store::HeldOutEdge> edges, batches::RowFetcher& outputs, Count cols);

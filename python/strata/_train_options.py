@@ -73,7 +73,7 @@ class TrainOptions(TypedDict, total=False):
     log_every: int | None
     log_level: Literal["trace", "debug", "info", "warn", "error", "off"] | None
     progress: Literal["auto", "bar", "lines", "off"] | None
-    feature_format: Literal["stored", "i8", "i4"] | None
+    feature_format: Literal["stored", "i8", "e4m3", "i4"] | None
     sampler_device: Literal["auto", "cpu", "cuda"] | None
     pipeline: bool | None
     seeds: Sequence[int] | None
@@ -84,7 +84,7 @@ class TrainOptions(TypedDict, total=False):
 OPTIONS: dict[str, tuple[Any, str]] = {
     "target": (None, "Type of the nodes to train on, score and predict, in a graph of several types (default: that of the training nodes)"),
     "task": ('node', "What is learned: node (classes or numbers of nodes), or link (which edges there are: the dot product of two nodes' outputs scores a pair of them)"),
-    "edge_split": ('0.1,0.1', "With task link, the shares of pairs of nodes whose edges are held out for validation and for tests, chosen by seed. No batch and no evaluation sees these edges"),
+    "edge_split": ('0.1,0.1', "With task link, the shares of pairs of nodes whose edges are held out for validation and for tests, chosen by seed, unless strata-partition --edge-split held some out. No batch and no evaluation sees these edges"),
     "output": (None, "Folder for the model, checkpoint, metrics, log and options of the run (default: runs/MODEL-DATE-NUMBER, with a link to it in runs/last)"),
     "overwrite": (False, "Replace the run that is in the output folder"),
     "resume": (False, "Continue the run in this folder (without a value: in output) with its options. Those given again must have the same values, except epochs and options that set where and how the run computes"),
@@ -147,7 +147,7 @@ OPTIONS: dict[str, tuple[Any, str]] = {
     "log_every": (0, "Steps between log lines with the loss and the training accuracy; 0: one line per epoch"),
     "log_level": ('info', "Lowest level of messages on the terminal and in train.log; debug adds the stages of each epoch, off is silent"),
     "progress": ('auto', "How progress is shown: bar (on a terminal), lines (one every ten seconds), off, or auto"),
-    "feature_format": ('stored', "Format of feature rows in memory and between machines: stored (as in the parts), i8 or i4 (compressed while loading to 1 or 1/2 byte per feature and a scale per row; gathers decompress them)"),
+    "feature_format": ('stored', "Format of feature rows in memory and between machines: stored (as in the parts), i8, e4m3 or i4 (compressed while loading to 1 or 1/2 byte per feature and a scale per row; gathers decompress them)"),
     "sampler_device": ('auto', "Device that samples batches for a GPU: cuda; cpu (threads of the rank, for a structure larger than the GPU should read over PCIe); auto (cuda if GPU memory has neighbor lists, else what is measured to be faster). Results are the same"),
     "pipeline": (True, "Overlap sampling and gathering with training (on), or do one after the other (off). Results are the same"),
     "seeds": (None, "Train once with each of these seeds, in the folders seed-N of output, and report the mean and the standard deviation of the scores"),

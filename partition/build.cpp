@@ -182,6 +182,7 @@ graph::Manifest make_manifest(const graph::Graph& graph, const CompactGraph& str
                            .num_classes = graph.num_classes,
                            .has_labels = !graph.labels.empty(),
                            .multi_label = graph.multi_label,
+                           .targets = target_scales(graph),
                            .num_train = static_cast<Count>(graph.splits.train.size()),
                            .num_valid = static_cast<Count>(graph.splits.valid.size()),
                            .num_test = static_cast<Count>(graph.splits.test.size()),

@@ -34,12 +34,13 @@ class RGCN(torch.nn.Module):
         super().__init__()
         self.convs = torch.nn.ModuleList([nn.RGCNConv(COLUMNS, hidden, relations), nn.RGCNConv(hidden, classes, relations)])
         self.features, self.learned = features, learned
-        self.rows = nn.LearnedRows(learned + 1, COLUMNS) if learned else None  # the last one stands for all papers
+        self.rows = nn.LearnedRows(learned, COLUMNS) if learned else None
 
     def forward(self, ids, blocks):
         x = self.features[(ids - self.learned).clamp(min=0)]
         if self.rows is not None:
-            x = torch.where((ids >= self.learned).unsqueeze(1), x, self.rows(ids.clamp(max=self.learned)))
+            places = (ids < self.learned).nonzero().squeeze(1)
+            x = x.index_copy(0, places, self.rows(ids[places]))
         for conv, block in zip(self.convs, blocks):
             x = conv(x, block, block.types.of_edges)
             x = torch.relu(x) if conv is self.convs[0] else x

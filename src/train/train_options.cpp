@@ -295,7 +295,6 @@ void add_evaluation_options(OptionTable& table, TrainConfig& c) {
       .add("metric", c.metric,
            "Validation score that decides which model is best; auto: accuracy, rmse of regression, or mrr of "
            "links")
-      .common()
       .fixed();
   table
       .add("eval-negatives", c.eval_negatives,

@@ -72,6 +72,9 @@ TEST_P(LearnedStep, UpdatesTheRowsThatTheCpuUpdates) {
                    real = at::zeros({kRowsSeeds, 1}, at::TensorOptions().device(at::kCUDA));
   StepGraphs step(1);
   RowGradients gradients;
+  // An update by the mean of squares magnifies what rounding leaves of a sum that cancels, as that of a row
+  // does which only attention's keys of dst nodes read.
+  at::Tensor cancels = at::zeros({before.size(0)}, at::kBool);
   for (std::uint32_t i = 0; i < 6; ++i) {
     const Count num_seeds = i == 3 ? 0 : kRowsSeeds - 7 * static_cast<Count>(i);
     const auto seeds = test::random_nodes(num_seeds, 0, graph.num_nodes(), i);
@@ -99,14 +102,27 @@ TEST_P(LearnedStep, UpdatesTheRowsThatTheCpuUpdates) {
     if (num_seeds > 0) {
       const LearnedRows::Input input = wanted.training_input({}, exact);
       reference->forward(input.input, exact, {.key = key, .training = true}).square().sum().backward();
-      wanted.update(input.gradients(), {});
+      const RowGradients exact_gradients = input.gradients();
+      const at::Tensor are_rows = exact_gradients.rows.lt(before.size(0)),
+                       ids = exact_gradients.rows.index({are_rows}),
+                       sums = at::zeros_like(before).index_add_(0, ids,
+                                                                exact_gradients.gradients.index({are_rows})),
+                       read = at::zeros({before.size(0)}, at::kBool).index_fill_(0, ids, true);
+      cancels |= read & sums.abs().amax(1).lt(1e-5);
+      wanted.update(exact_gradients, {});
     }
     SCOPED_TRACE("batch " + std::to_string(i));
     const at::Tensor updated = (wanted.table() - before).abs().amax(1).gt(0),
                      got = (rows.table().cpu() - before).abs().amax(1).gt(0);
     ASSERT_TRUE(updated.any().item<bool>());
-    EXPECT_TRUE(got.equal(updated)) << "rows that no batch has read";
-    EXPECT_LT((rows.table().cpu() - wanted.table()).abs().mean().item<double>(), 1e-5);
+    ASSERT_LT(cancels.sum().item<Count>(), before.size(0) / 2);
+    EXPECT_TRUE((got | cancels).equal(updated | cancels)) << "rows that no batch has read";
+    EXPECT_LT((rows.table().cpu() - wanted.table())
+                  .masked_fill(cancels.unsqueeze(1), 0)
+                  .abs()
+                  .mean()
+                  .item<double>(),
+              1e-5);
   }
 }
 

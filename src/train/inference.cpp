@@ -138,9 +138,8 @@ class Inference {
                                    context_.config.graph.text(), outputs),
                        fmt::format("Give a graph with the same {} as the one it was trained on.", what));
     }
-    return {.in_cols = in_cols,
-            .out_cols = outputs > 0 ? outputs : trained.out_cols,
-            .types = manifest.types};
+    return {
+        .in_cols = in_cols, .out_cols = outputs > 0 ? outputs : trained.out_cols, .types = manifest.types};
   }
 
   /// The nodes chosen on the first rank; all ranks throw if the list cannot be used. Collective.

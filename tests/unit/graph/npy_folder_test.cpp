@@ -232,10 +232,16 @@ TEST_F(NodeFilesTest, HoldTargetsOfRegression) {
   EXPECT_EQ(target_scales(graph), (std::vector<TargetScale>{{.mean = 1, .deviation = 2}, {.mean = 7.5}}));
   EXPECT_EQ(read(write("y.npy", npy_bytes<std::int64_t>("<i8", "(3,)", {5, -2, 0}))).labels,
             (std::vector<std::int32_t>{word(5), word(-2), word(0)}));
-  expect_error([&] { read(write("y.npy", npy_bytes<double>("<f8", "(3,)", {5, 1e39, 0}))); },
-               {"y.npy: the target 1e+39 in row 1 does not fit into an f32"});
-  expect_error([&] { read(write("y.npy", npy_bytes<double>("<f8", "(3,)", {5, 0, std::nan("")}))); },
-               {"training node 2 has no label"});
+  expect_error(
+      [&] {
+        read(write("y.npy", npy_bytes<double>("<f8", "(3,)", {5, 1e39, 0})));
+      },
+      {"y.npy: the target 1e+39 in row 1 does not fit into an f32"});
+  expect_error(
+      [&] {
+        read(write("y.npy", npy_bytes<double>("<f8", "(3,)", {5, 0, std::nan("")})));
+      },
+      {"training node 2 has no label"});
 }
 
 TEST_F(NodeFilesTest, AreRefusedIfTheyDoNotFit) {

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from strata import batches
-from strata.dgl.graphs import restored
+from strata.dgl.graphs import Int64Ids, restored
 from strata.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ NID = "_ID"
 EID = "_ID"
 
 
-class Block(batches.Block):
+class Block(Int64Ids, batches.Block):
     """A strata.Block that also answers to DGL's names. srcdata, dstdata and edata are dictionaries with the ids in NID and EID."""
 
     @cached_property
@@ -92,20 +92,6 @@ class Block(batches.Block):
         """int64 [n]: how many edges these sources have, by default all of them."""
         degrees = torch.bincount(self.indices, minlength=self.num_src)
         return degrees if u is None else degrees[torch.as_tensor(u, device=self.device)]
-
-    @property
-    def idtype(self) -> torch.dtype:
-        """int64, of all ids."""
-        return torch.int64
-
-    def int(self) -> Block:
-        """This block, whose ids stay int64."""
-        return self
-
-    long = int
-
-    def create_formats_(self) -> None:
-        """Does nothing: layers of strata.nn take the lists that there are."""
 
     @contextlib.contextmanager
     def local_scope(self) -> Iterator[None]:

@@ -7,7 +7,7 @@ import builtins
 import contextlib
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -20,7 +20,44 @@ from strata.graph import Graph, require_graph
 _MASKS = {"train_mask": "train", "val_mask": "valid", "test_mask": "test"}
 
 
-class DGLGraph:
+Self = TypeVar("Self")
+
+
+class Int64Ids:
+    """What graphs and blocks answer to DGL's questions about ids and formats, of which there is one."""
+
+    @property
+    def idtype(self) -> torch.dtype:
+        """int64, of all ids."""
+        return torch.int64
+
+    def int(self: Self) -> Self:
+        """The same, whose ids stay int64."""
+        return self
+
+    long = int
+
+    def create_formats_(self) -> None:
+        """Does nothing: there is one format."""
+
+
+class WholeGraph(Int64Ids):
+    """What a graph of one type and one of several answer alike."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where samplers and loaders give their blocks."""
+        return torch.device(process().device)
+
+    def to(self: Self, device: Any) -> Self:
+        """This graph: its blocks lie on this process's device, and another device is refused."""
+        check_device(device)
+        return self
+
+    pin_memory_ = unpin_memory_ = Int64Ids.create_formats_
+
+
+class DGLGraph(WholeGraph):
     """A graph of Strata that answers to the names of DGL's graphs, where num_nodes() and num_edges() are calls.
 
         graph = strata.dgl.DGLGraph(strata.load("parts"))
@@ -53,16 +90,6 @@ class DGLGraph:
     def edata(self) -> dict[str, Any]:
         """A dictionary of what is added: edges have no features."""
         return {}
-
-    @property
-    def device(self) -> torch.device:
-        """Where samplers and loaders give their blocks."""
-        return torch.device(process().device)
-
-    @property
-    def idtype(self) -> torch.dtype:
-        """int64, of all ids."""
-        return torch.int64
 
     is_homogeneous, is_block = True, False
 
@@ -103,22 +130,6 @@ class DGLGraph:
         """Sources and destinations of all edges, by destination; of a graph that lies on this machine."""
         src, dst = self.in_edges(self.nodes())
         return src, dst
-
-    def int(self) -> DGLGraph:
-        """This graph, whose ids stay int64."""
-        return self
-
-    long = int
-
-    def to(self, device: Any) -> DGLGraph:
-        """This graph: its blocks lie on this process's device, and another device is refused."""
-        check_device(device)
-        return self
-
-    def create_formats_(self) -> None:
-        """Does nothing: there is one format, which all ranks of a machine share."""
-
-    pin_memory_ = unpin_memory_ = create_formats_
 
     @contextlib.contextmanager
     def local_scope(self) -> Iterator[None]:

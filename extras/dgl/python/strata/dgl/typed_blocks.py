@@ -17,7 +17,7 @@ from strata._arrays import on_device
 from strata._dgl_blocks import create_block
 from strata._types import EdgeType, Types
 from strata.dgl.blocks import EID, NID, Block
-from strata.dgl.graphs import restored
+from strata.dgl.graphs import Int64Ids, restored
 from strata.errors import InputError
 
 Frames = dict[Any, dict[str, Tensor]]
@@ -100,7 +100,7 @@ class _Split(NamedTuple):
     edge_order: Tensor
 
 
-class HeteroBlock(batches.Block):
+class HeteroBlock(Int64Ids, batches.Block):
     """A block of a graph of several types that answers to DGL's names, by which nodes count within their types.
 
         x = {kind: block.srcdata["feat"][kind] for kind in block.srctypes}
@@ -298,20 +298,6 @@ class HeteroBlock(batches.Block):
         return self.indptr.device
 
     is_block, is_homogeneous = True, False
-
-    @property
-    def idtype(self) -> torch.dtype:
-        """int64, of all ids."""
-        return torch.int64
-
-    def int(self) -> HeteroBlock:
-        """This block, whose ids stay int64."""
-        return self
-
-    long = int
-
-    def create_formats_(self) -> None:
-        """Does nothing: layers of strata.nn take the lists that there are."""
 
     @contextlib.contextmanager
     def local_scope(self) -> Iterator[None]:

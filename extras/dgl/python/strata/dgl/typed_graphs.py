@@ -13,15 +13,14 @@ from typing import Any
 import torch
 
 from strata._attributes import HeldRows
-from strata._process import process
 from strata._types import EdgeType, OneType
-from strata.dgl.graphs import check_device, restored
+from strata.dgl.graphs import WholeGraph, restored
 from strata.dgl.typed_blocks import Frames, TypedRows, TypedView
 from strata.errors import InputError
 from strata.graph import Graph, require_graph
 
 
-class HeteroGraph:
+class HeteroGraph(WholeGraph):
     """A graph of Strata of several types that answers to the names of DGL's heterographs.
 
         graph = strata.dgl.HeteroGraph(strata.from_pyg(data))
@@ -117,32 +116,6 @@ class HeteroGraph:
         return TypedRows(self._edges, self.to_canonical_etype)
 
     is_homogeneous, is_block = False, False
-
-    @property
-    def device(self) -> torch.device:
-        """Where loaders give their blocks."""
-        return torch.device(process().device)
-
-    @property
-    def idtype(self) -> torch.dtype:
-        """int64, of all ids."""
-        return torch.int64
-
-    def int(self) -> HeteroGraph:
-        """This graph, whose ids stay int64."""
-        return self
-
-    long = int
-
-    def to(self, device: Any) -> HeteroGraph:
-        """This graph: its blocks lie on this process's device, and another device is refused."""
-        check_device(device)
-        return self
-
-    def create_formats_(self) -> None:
-        """Does nothing: there is one format, which all ranks of a machine share."""
-
-    pin_memory_ = unpin_memory_ = create_formats_
 
     @contextlib.contextmanager
     def local_scope(self) -> Iterator[None]:

@@ -49,9 +49,10 @@ class NodeTargets final : public Task {
   std::string metric() const override { return std::string(enum_name(chosen_metric(config_))); }
   bool counts_hits() const override { return false; }
   void to_prediction(std::span<float> outputs, const graph::Manifest& manifest) const override {
-    const Scales units = scales(manifest);
-    for (std::size_t c = 0; c < outputs.size(); ++c)
-      outputs[c] = static_cast<float>(outputs[c] * units[c].deviation + units[c].mean);
+    for (std::size_t c = 0; c < outputs.size(); ++c) {
+      const graph::TargetScale unit = scale(manifest, c);
+      outputs[c] = static_cast<float>(outputs[c] * unit.deviation + unit.mean);
+    }
   }
   ModelFacts facts(const graph::Manifest& manifest) const override {
     nlohmann::json columns = nlohmann::json::array();
@@ -60,10 +61,16 @@ class NodeTargets final : public Task {
   }
 
  private:
-  /// The scales that the model learns or has learned.
+  /// The scale of a column that the model learns or has learned.
+  graph::TargetScale scale(const graph::Manifest& manifest, std::size_t column) const {
+    if (!learned_.empty()) return learned_.at(column);
+    return config_.scale_targets ? manifest.targets.at(column) : graph::TargetScale{};
+  }
   Scales scales(const graph::Manifest& manifest) const {
-    if (!learned_.empty()) return learned_;
-    return config_.scale_targets ? manifest.targets : Scales(manifest.targets.size());
+    Scales all;
+    for (std::size_t c = 0; c < (learned_.empty() ? manifest.targets : learned_).size(); ++c)
+      all.push_back(scale(manifest, c));
+    return all;
   }
 
   const TrainConfig& config_;

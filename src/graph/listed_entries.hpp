@@ -35,46 +35,6 @@ struct NoEdge {
   auto operator<=>(const NoEdge&) const = default;
 };
 
-/// Entries that are dealt to runs of nodes: what a list of edges holds. `WeightOfEdge` is float or NoWeight.
-template <typename Id, typename WeightOfEdge>
-class ListedEdges : public OfOneRelation {
- public:
-  using Weight = WeightOfEdge;
-
-  ListedEdges(const EdgeList& list, Count num_nodes, bool add_reverse)
-      : list_(list),
-        sources_(static_cast<const Id*>(list.sources)),
-        destinations_(static_cast<const Id*>(list.destinations)),
-        num_nodes_(num_nodes),
-        add_reverse_(add_reverse) {}
-
-  Count count() const { return list_.count; }
-  Weight weight_of([[maybe_unused]] EdgeId edge) const {
-    if constexpr (std::is_same_v<Weight, float>)
-      return list_.weights[edge];
-    else
-      return {};
-  }
-
-  template <typename Emit>
-  void visit(Count begin, Count end, Emit&& emit) const {
-    const auto limit = static_cast<std::uint64_t>(num_nodes_);
-    for (Count i = begin; i < end; ++i) {
-      const NodeId source = sources_[i * list_.stride], destination = destinations_[i * list_.stride];
-      if (static_cast<std::uint64_t>(source) >= limit || static_cast<std::uint64_t>(destination) >= limit)
-        refuse_id(list_, i, source, destination, num_nodes_);
-      emit(destination, source, i);
-      if (add_reverse_ && source != destination) emit(source, destination, i);
-    }
-  }
-
- private:
-  const EdgeList& list_;
-  const Id *sources_, *destinations_;
-  Count num_nodes_;
-  bool add_reverse_;
-};
-
 /// The ends of edges, by their numbers in a list.
 template <typename Id>
 struct Ends {
@@ -94,6 +54,45 @@ void visit_ends(const EdgeList& list, Visit&& visit) {
   };
   list.wide ? as(std::int64_t{}) : as(std::int32_t{});
 }
+
+/// Entries that are dealt to runs of nodes: what a list of edges holds. `WeightOfEdge` is float or NoWeight.
+template <typename Id, typename WeightOfEdge>
+class ListedEdges : public OfOneRelation {
+ public:
+  using Weight = WeightOfEdge;
+
+  ListedEdges(const EdgeList& list, Count num_nodes, bool add_reverse)
+      : list_(list),
+        ends_{static_cast<const Id*>(list.sources), static_cast<const Id*>(list.destinations), list.stride},
+        num_nodes_(num_nodes),
+        add_reverse_(add_reverse) {}
+
+  Count count() const { return list_.count; }
+  Weight weight_of([[maybe_unused]] EdgeId edge) const {
+    if constexpr (std::is_same_v<Weight, float>)
+      return list_.weights[edge];
+    else
+      return {};
+  }
+
+  template <typename Emit>
+  void visit(Count begin, Count end, Emit&& emit) const {
+    const auto limit = static_cast<std::uint64_t>(num_nodes_);
+    for (Count i = begin; i < end; ++i) {
+      const NodeId source = ends_.source(i), destination = ends_.destination(i);
+      if (static_cast<std::uint64_t>(source) >= limit || static_cast<std::uint64_t>(destination) >= limit)
+        refuse_id(list_, i, source, destination, num_nodes_);
+      emit(destination, source, i);
+      if (add_reverse_ && source != destination) emit(source, destination, i);
+    }
+  }
+
+ private:
+  const EdgeList& list_;
+  Ends<Id> ends_;
+  Count num_nodes_;
+  bool add_reverse_;
+};
 
 /// The same of several relations, whose edges are counted one relation after the other.
 template <typename WeightOfEdge>

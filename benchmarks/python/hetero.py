@@ -40,14 +40,15 @@ def random_ends(count, nodes, device):
     return (torch.rand(count, device=device).square() * nodes).long().clamp_(max=nodes - 1)
 
 
-def make_graph(scale, device):
-    nodes = {kind: OneType(max(16, int(count * scale)), {}) for kind, count in NODES.items()}
+def make_graph(scale, device, node_counts=NODES, edge_counts=EDGES, symmetric=("cites",)):
+    """Random edges, each relation with its reverse except those that are symmetric."""
+    nodes = {kind: OneType(max(16, int(count * scale)), {}) for kind, count in node_counts.items()}
     edge_index = {}
-    for (source, name, destination), count in EDGES.items():
+    for (source, name, destination), count in edge_counts.items():
         count = int(count * scale)
         ends = torch.stack([random_ends(count, nodes[source].size, device), torch.randint(nodes[destination].size, (count,), device=device)]).cpu()
         edge_index[source, name, destination] = ends
-        if name != "cites":  # has both directions
+        if name not in symmetric:
             edge_index[destination, "rev_" + name, source] = ends.flip(0)
     edges = {kind: OneType(ends.shape[1], {}) for kind, ends in edge_index.items()}
     return from_types(nodes, edges, edge_index, batch_size=2048)

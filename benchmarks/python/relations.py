@@ -12,7 +12,7 @@ import argparse
 import time
 
 import torch
-from hetero import OneType, from_types, random_ends, step_of, timed
+from hetero import OneType, from_types, make_graph, step_of, timed
 
 import strata
 from strata import nn
@@ -56,17 +56,6 @@ def graph_of_relations(relations, nodes, device):
     return from_types({"node": OneType(nodes, {})}, edges, edge_index, batch_size=1024)
 
 
-def graph_like_mag(scale, device):
-    nodes = {kind: OneType(max(16, int(count * scale)), {}) for kind, count in NODES.items()}
-    edge_index = {}
-    for (source, name, destination), count in EDGES.items():
-        ends = [random_ends(int(count * scale), nodes[kind].size, device) for kind in (source, destination)]
-        edge_index[source, name, destination] = torch.stack(ends).cpu()
-        edge_index[destination, "rev_" + name, source] = edge_index[source, name, destination].flip(0)
-    edges = {kind: OneType(ends.shape[1], {}) for kind, ends in edge_index.items()}
-    return from_types(nodes, edges, edge_index, batch_size=1024)
-
-
 def measure_relations(options, device):
     nodes = max(1000, int(FEW_NODES * options.scale))
     for relations in (1, 200):
@@ -81,7 +70,7 @@ def measure_relations(options, device):
 
 
 def measure_mag(options, device):
-    graph = graph_like_mag(options.scale, device)
+    graph = make_graph(options.scale, device, NODES, EDGES, symmetric=())
     counts = [graph._types.nodes[kind].size for kind in NODES]
     learned, papers = sum(counts[:-1]), counts[-1]
     seeds = torch.randperm(papers)[: int(PAPERS_TO_TRAIN * options.scale)]

@@ -31,8 +31,9 @@ int MachineGraph::machine_of(NodeId global) const {
 std::span<const NodeId> MachineGraph::part_offsets() const { return state_->part_offsets(); }
 
 const GraphView& MachineGraph::host_view() const { return state_->host_view; }
-std::span<const HeldOutEdge> MachineGraph::held_out(graph::EdgeSplit::Side side) const {
-  return side == graph::EdgeSplit::Side::valid ? state_->held_out.valid : state_->held_out.test;
+std::span<const HeldOutEdge> MachineGraph::held_out(graph::Split split) const {
+  if (split == graph::Split::train) return {};
+  return split == graph::Split::valid ? state_->held_out.valid : state_->held_out.test;
 }
 const GraphView& MachineGraph::host_lists() const { return state_->host_lists; }
 const GraphView& MachineGraph::view() const { return state_->on_device.view(); }

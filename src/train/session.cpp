@@ -40,9 +40,8 @@ std::unique_ptr<batches::LinkSeeds> make_links(RunContext& context, const store:
   if (context.first_rank())
     spdlog::info("{} links to learn; {} of the pairs of nodes are held out",
                  format_count(std::ssize(options->sources)),
-                 graph.manifest().num_valid_edges + graph.manifest().num_test_edges > 0
-                     ? "what the parts hold out"
-                     : "shares " + context.config.edge_split);
+                 graph.manifest().holds_edges_out() ? "what the parts hold out"
+                                                    : "shares " + context.config.edge_split);
   return std::make_unique<batches::LinkSeeds>(
       batches::LinkGraph{.stored = &graph,
                          .pool = &context.sample_pool,

@@ -37,7 +37,7 @@ struct LoadOptions {
   /// Lists have the edges among training nodes only, as inductive training reads them; all edges are in
   /// MachineGraph::whole_view(). Not with `edge_ids`. No lists of other machines' nodes are kept.
   bool train_edges_only = false;
-  /// Lists have only the edges of its training side; MachineGraph::held_out() has the others. Not with
+  /// Lists have only its edges of training; MachineGraph::held_out() has the others. Not with
   /// `edge_ids`. No lists of other machines' nodes are kept.
   std::optional<graph::EdgeSplit> edge_split = {};
   bool leaves_edges_out() const { return train_edges_only || edge_split.has_value(); }
@@ -135,8 +135,8 @@ class MachineGraph {
   const GraphView& whole_view() const;
   const GraphView& whole_host_view() const;
   /// This rank's share of the edges that LoadOptions::edge_split leaves out; all ranks together have each
-  /// once. REQUIRES: `side` is not that of training.
-  std::span<const HeldOutEdge> held_out(graph::EdgeSplit::Side side) const;
+  /// once. None of Split::train.
+  std::span<const HeldOutEdge> held_out(graph::Split split) const;
   bool is_replicated() const;           ///< on all machines alike
   const HaloLists* halo_lists() const;  ///< null: none
   /// Row r belongs to global id first_node + r; the rows of halo_rows() follow. Columns are the manifest's

@@ -145,15 +145,15 @@ WholeLists keep_train_edges(GraphRegions& regions, const comm::Machine& machine)
 
 HeldOutEdges hold_out_edges(GraphRegions& regions, const graph::EdgeSplit& split,
                             const comm::Machine& machine) {
-  using Side = graph::EdgeSplit::Side;
+  using graph::Split;
   ThreadPool pool(comm::resources_of(machine).cores);
   const IdSpan original_ids = regions.original_ids.view();
-  const auto side_of = [&](NodeId node, NodeId neighbor) {
+  const auto split_of = [&](NodeId node, NodeId neighbor) {
     return split.of(original_ids[node], original_ids[neighbor]);
   };
   const WholeLists whole = keep_edges(
-      regions, [&](NodeId node, NodeId neighbor) { return side_of(node, neighbor) == Side::train; }, machine,
-      pool);
+      regions, [&](NodeId node, NodeId neighbor) { return split_of(node, neighbor) == Split::train; },
+      machine, pool);
   const plan::RegionSizes& sizes = regions.sizes;
   const Range own = share_of({sizes.first_node, sizes.num_local}, machine.rank(), machine.size());
   HeldOutEdges held;
@@ -163,8 +163,8 @@ HeldOutEdges hold_out_edges(GraphRegions& regions, const graph::EdgeSplit& split
         const Count* const list = whole.indptr.data() + (node - sizes.first_list());
         for (Count entry = list[0]; entry < list[1]; ++entry) {
           const auto source = static_cast<NodeId>(indices[entry]);
-          const Side side = side_of(node, source);
-          if (side != Side::train) (side == Side::valid ? held.valid : held.test).push_back({source, node});
+          const Split in = split_of(node, source);
+          if (in != Split::train) (in == Split::valid ? held.valid : held.test).push_back({source, node});
         }
       }
     });

@@ -24,7 +24,7 @@ struct HeldOutEdges {
   std::vector<HeldOutEdge> valid, test;
 };
 
-/// Leaves only the edges of the split's training side in the lists of `regions`; returns this rank's share of
+/// Leaves only the split's edges of training in the lists of `regions`; returns this rank's share of
 /// the others. In-degrees stay: see count_degrees(). REQUIRES: no edge ids. Collective over the machine;
 /// throws on all ranks alike.
 HeldOutEdges hold_out_edges(GraphRegions& regions, const graph::EdgeSplit& split,

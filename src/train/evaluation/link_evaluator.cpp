@@ -47,8 +47,8 @@ Evaluation LinkEvaluator::evaluate(nn::BlockModel& model) {
   });
   outputs.fence(machine, current_stream(device_));
   if (!result.stopped) {
-    result.valid = score(outputs, Side::valid);
-    result.test = score(outputs, Side::test);
+    result.valid = score(outputs, graph::Split::valid);
+    result.test = score(outputs, graph::Split::test);
   }
   outputs.close(machine);
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -56,23 +56,23 @@ Evaluation LinkEvaluator::evaluate(nn::BlockModel& model) {
 }
 
 /// This rank's share of the links of a split: those that the parts hold out, or those that loading did.
-std::vector<store::HeldOutEdge> LinkEvaluator::share_of(Side side) const {
+std::vector<store::HeldOutEdge> LinkEvaluator::share_of(graph::Split split) const {
   const store::MachineGraph& graph = *context_.graph;
   const store::GraphView& view = graph.host_view();
   std::vector<store::HeldOutEdge> edges;
-  const auto held = graph.held_edges(side == Side::valid ? graph::Split::valid : graph::Split::test);
+  const auto held = graph.held_edges(split);
   for (std::size_t e = 3 * at(communicator_.rank()); e < held.size(); e += 3 * at(communicator_.size()))
     edges.push_back({global_ids_[at(held[e])], global_ids_[at(held[e + 1])]});
-  for (const store::HeldOutEdge& edge : graph.held_out(side))
+  for (const store::HeldOutEdge& edge : graph.held_out(split))
     if (is_link(view.original_ids[edge.source], view.original_ids[edge.destination],
                 graph.manifest().undirected))
       edges.push_back(edge);
   return edges;
 }
 
-Scores LinkEvaluator::score(const tensor::ChunkTensor& outputs, Side side) {
+Scores LinkEvaluator::score(const tensor::ChunkTensor& outputs, graph::Split split) {
   const at::NoGradGuard no_grad;
-  const std::vector<store::HeldOutEdge> edges = share_of(side);
+  const std::vector<store::HeldOutEdge> edges = share_of(split);
   const Count at_once = std::max<Count>(1, kRowsAtOnce / (2 + config_.eval_negatives));
   std::int64_t rounds = (std::ssize(edges) + at_once - 1) / at_once;
   communicator_.all_reduce(std::span(&rounds, 1), comm::Communicator::Op::max);

@@ -24,9 +24,8 @@ class LinkEvaluator final : public Evaluator {
   void close() override { communicator_.close(); }
 
  private:
-  using Side = graph::EdgeSplit::Side;
-  std::vector<store::HeldOutEdge> share_of(Side side) const;
-  Scores score(const tensor::ChunkTensor& outputs, Side side);
+  std::vector<store::HeldOutEdge> share_of(graph::Split split) const;
+  Scores score(const tensor::ChunkTensor& outputs, graph::Split split);
   void draw(const store::HeldOutEdge& edge, std::span<NodeId> negatives) const;
   at::Tensor scores_of(std::span<const store::HeldOutEdge> edges, batches::RowFetcher& outputs, Count cols);
 

@@ -3,6 +3,7 @@
 
 #include "arrays.hpp"
 #include "bindings.hpp"
+#include "strata/nn/candidate_scores.hpp"
 #include "strata/nn/edge_ops.hpp"
 #include "strata/util/error.hpp"
 
@@ -292,6 +293,44 @@ void bind_dots(nb::module_& module) {
              "means"_a.noconvert(), "grad_queries"_a.noconvert(), "grad_rows"_a.noconvert(), "stream"_a);
 }
 
+void score_candidates(const Array<const float>& queries, const Matrix& rows, const Array<const NodeId>& ids,
+                      const MaybeArray<const NodeId>& left_out, const Array<float>& out,
+                      std::uintptr_t stream) {
+  const nn::CandidateScores scores{.edges = extent(ids, 0),
+                                   .candidates = extent(ids, 1),
+                                   .cols = extent(rows, 1),
+                                   .dtype = dtype_of(rows),
+                                   .queries = queries.data(),
+                                   .rows = rows.data(),
+                                   .ids = ids.data(),
+                                   .left_out = data_of(left_out),
+                                   .out = out.data()};
+  const cuda::Stream on = borrow_stream(device_of(out), stream);
+  const nb::gil_scoped_release guard;
+  nn::score_candidates(scores, on);
+}
+
+void count_scores(const Array<const float>& scores, Count candidates, const Array<const float>& own,
+                  const Array<Count>& above, const Array<Count>& equal, std::uintptr_t stream) {
+  const nn::ScoreCounts counts{.edges = extent(own, 0),
+                               .candidates = candidates,
+                               .row_length = extent(scores, 1),
+                               .scores = scores.data(),
+                               .own = own.data(),
+                               .above = above.data(),
+                               .equal = equal.data()};
+  const cuda::Stream on = borrow_stream(device_of(scores), stream);
+  const nb::gil_scoped_release guard;
+  nn::count_scores(counts, on);
+}
+
+void bind_candidates(nb::module_& module) {
+  module.def("score_candidates", &score_candidates, "queries"_a.noconvert(), "rows"_a.noconvert(),
+             "ids"_a.noconvert(), "left_out"_a.noconvert().none(), "out"_a.noconvert(), "stream"_a);
+  module.def("count_scores", &count_scores, "scores"_a.noconvert(), "candidates"_a, "own"_a.noconvert(),
+             "above"_a.noconvert(), "equal"_a.noconvert(), "stream"_a);
+}
+
 }  // namespace
 
 void bind_nn(nb::module_& module) {
@@ -317,6 +356,7 @@ void bind_nn(nb::module_& module) {
              "scores"_a.noconvert(), "stream"_a);
   bind_attention(module);
   bind_dots(module);
+  bind_candidates(module);
 }
 
 }  // namespace strata::python

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from strata.errors import InputError
+from strata.nn import ops
 from strata.nn.decoders import makes_queries
 
 # Products of matrices of one shape add up in one order, so that an edge's rank does not depend on the edges beside it.
@@ -21,7 +22,6 @@ _OWN_ELEMENTS = {"cpu": 1 << 22, "cuda": 1 << 28}  # of the rows of edges' own c
 # Where scores are products: edges of a group, and scores at a time. On a CPU one group is enough to keep it busy.
 _OF_GROUP = 256
 _SCORES = {"cpu": 1 << 22, "cuda": 1 << 25}
-_GATHERED = {"cpu": 1 << 20, "cuda": 1 << 23}  # elements of own candidates' rows, which the caches then still have
 
 
 class _Scorer(Protocol):
@@ -119,6 +119,8 @@ def link_ranks(
         raise InputError("groups and candidates do not fit", "Give candidates [groups, K], and the group of each edge.")
     if not all(_are_finite(table) for table in ((of_heads,) if of_tails is of_heads else (of_heads, of_tails))):
         raise InputError("rows of nodes are not finite", "Find out where the model diverged; such rows have no ranks.")
+    # Kernels read these types, and what rows are compared with is float32 in any case.
+    of_heads, of_tails = (rows if rows.dtype in (torch.float32, torch.bfloat16) else rows.float() for rows in (of_heads, of_tails))
     table, of_side = (
         (of_heads, of_tails) if side == "tail" else (of_tails, of_heads),
         "cuda" if device.type == "cuda" else "cpu",
@@ -138,9 +140,23 @@ def link_ranks(
     return ranks
 
 
-def _rank(better: Tensor, equal: Tensor, mine: Tensor) -> Tensor:
-    """float64 [E] of counts of candidates; nan where the edge's own score is."""
-    return (1 + better.double() + equal.double() / 2).masked_fill(mine.squeeze(1).isnan(), torch.nan)
+class _Counts:
+    """How many candidates score above each edge, and as it does; those of a score of nan are not counted."""
+
+    def __init__(self, own: Tensor) -> None:
+        self.own = own.contiguous()
+        self.above = torch.zeros(len(own), dtype=torch.int64, device=own.device)
+        self.equal = torch.zeros_like(self.above)
+
+    def add(self, scores: Tensor, num_candidates: int) -> _Counts:
+        """Counts the first columns of scores [E, ..]."""
+        if len(self.own):
+            ops._kernels.count_scores(scores, num_candidates, self.own, self.above, self.equal, ops._stream(scores))
+        return self
+
+    def ranks(self) -> Tensor:
+        """float64 [E]; nan where the edge's own score is."""
+        return (self.above.double() + self.equal.double() / 2 + 1).masked_fill(self.own.isnan(), torch.nan)
 
 
 class _Edges(NamedTuple):
@@ -153,37 +169,27 @@ class _Edges(NamedTuple):
 
     def among_own(self, nodes: Tensor, relation: Tensor | None, others: Tensor, candidates: Tensor) -> Tensor:
         """The ranks of edges among candidates [E, K] of their own."""
-        count, makes = candidates.shape[1] + 1, makes_queries(self.decoder)
+        makes = makes_queries(self.decoder)
+        scores_of = self._products_of_own if makes else self._scores_of_own
         most = _SCORES[self.device] if makes else _OWN_ELEMENTS[self.device] // max(1, self.others.shape[1])
         found = []
-        for piece in _pieces(len(nodes), max(1, most // count)):
-            of_piece = nodes[piece], None if relation is None else relation[piece], others[piece]
-            # The true end is the first candidate, so that it is scored as the others are.
-            ids = torch.cat([of_piece[2].unsqueeze(1), candidates[piece]], dim=1)
-            scores = self._products_of_own(*of_piece[:2], ids) if makes else self._scores_of_own(*of_piece[:2], ids)
-            left_out = ids == of_piece[2].unsqueeze(1)
+        for piece in _pieces(len(nodes), max(1, most // (candidates.shape[1] + 1))):
+            of_piece = nodes[piece], None if relation is None else relation[piece]
+            own, scores = scores_of(*of_piece, others[piece], candidates[piece])
             if self.known is not None:
-                left_out |= self._is_known(*of_piece[:2], ids)
-            mine = scores[:, :1]
-            found.append(_rank(_counts(scores > mine, left_out), _counts(scores == mine, left_out), mine))
+                scores.masked_fill_(self._is_known(*of_piece, candidates[piece]), torch.nan)
+            found.append(_Counts(own).add(scores, candidates.shape[1]).ranks())
         return _joined(found, nodes)
 
-    def _scores_of_own(self, nodes: Tensor, relation: Tensor | None, ids: Tensor) -> Tensor:
-        scores: Tensor = self.decoder.against(self.rows[nodes].float(), relation, self.others[ids].float(), self.side)
-        return scores
+    def _scores_of_own(self, nodes: Tensor, relation: Tensor | None, others: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+        # The true end is the first candidate, so that it is scored as the others are.
+        rows = self.others[torch.cat([others.unsqueeze(1), ids], dim=1)].float()
+        scores: Tensor = self.decoder.against(self.rows[nodes].float(), relation, rows, self.side).float()
+        return scores[:, 0], scores[:, 1:].masked_fill(ids == others.unsqueeze(1), torch.nan)
 
-    def _products_of_own(self, nodes: Tensor, relation: Tensor | None, ids: Tensor) -> Tensor:
-        """The same, where a few edges' rows are gathered at a time, into the same memory."""
-        queries = self.decoder.queries(self.rows[nodes].float(), relation, self.side).unsqueeze(-1)
-        scores = torch.empty(*ids.shape, 1, device=ids.device)
-        columns, count = self.others.shape[1], ids.shape[1]
-        at_a_time = max(1, _GATHERED[self.device] // max(1, columns * count))
-        buffer = self.others.new_empty(min(at_a_time, len(ids)) * count, columns)
-        for piece in _pieces(len(ids), at_a_time):
-            of_piece = ids[piece].reshape(-1)
-            gathered = torch.index_select(self.others, 0, of_piece, out=buffer[: len(of_piece)])
-            torch.bmm(gathered.float().view(-1, count, columns), queries[piece], out=scores[piece])
-        return scores.squeeze(-1)
+    def _products_of_own(self, nodes: Tensor, relation: Tensor | None, others: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+        queries = self.decoder.queries(self.rows[nodes].float(), relation, self.side)
+        return _products(queries, self.others, others.unsqueeze(1)).squeeze(1), _products(queries, self.others, ids, others)
 
     def _is_known(self, nodes: Tensor, relation: Tensor | None, ids: Tensor) -> Tensor:
         assert self.known is not None
@@ -263,12 +269,11 @@ class _Edges(NamedTuple):
         ids[places // _OF_GROUP, width + places % _OF_GROUP] = others
         tile = self.others[ids].float()
         scores = torch.bmm(queries.view(at_a_time, _OF_GROUP, -1), tile.transpose(1, 2))
-        mine = scores[:, :, width:].diagonal(dim1=1, dim2=2).reshape(-1, 1)[: sets * _OF_GROUP]
-        scores = scores[:sets, :, :num_candidates].flatten(0, 1)
-        left_out = torch.zeros(scores.shape, dtype=torch.bool, device=nodes.device)
+        counts = _Counts(scores[:sets, :, width:].diagonal(dim1=1, dim2=2).reshape(-1))
+        scores = scores[:sets].flatten(0, 1)
         edges, columns = self._masked(nodes, relation, others, candidates, places // _OF_GROUP)
-        left_out[places[edges], columns] = True
-        return _rank(_counts(scores > mine, left_out), _counts(scores == mine, left_out), mine)[places]
+        scores[places[edges], columns] = torch.nan
+        return counts.add(scores, num_candidates).ranks()[places]
 
     def _among_all(
         self, nodes: Tensor, relation: Tensor | None, others: Tensor, candidates: Tensor | None, at_a_time: int
@@ -281,26 +286,21 @@ class _Edges(NamedTuple):
 
         def scores_of(tile: Tensor) -> Tensor:
             scores: Tensor = self.decoder.against(queries, relation_of, _padded(tile.float(), at_a_time), self.side)
-            return scores
+            return scores.float().contiguous()
 
-        mine = scores_of(self.others[others])[:count, :count].diagonal().unsqueeze(1)
+        counts = _Counts(scores_of(self.others[others])[:count, :count].diagonal())
         of_all = None if candidates is None else candidates.unsqueeze(0)
         masked = self._masked(nodes, relation, others, of_all, torch.zeros_like(nodes))
         bounds = torch.searchsorted(
             masked[1], torch.arange(0, num_candidates + at_a_time, at_a_time, device=nodes.device)
         ).tolist()
-        better = torch.zeros(count, dtype=torch.int64, device=nodes.device)
-        equal = torch.zeros_like(better)
         for number, first in enumerate(range(0, num_candidates, at_a_time)):
             ids = slice(first, min(first + at_a_time, num_candidates))
-            scores = scores_of(self.others[ids] if candidates is None else self.others[candidates[ids]])[
-                :count, : ids.stop - first
-            ]
+            scores = scores_of(self.others[ids] if candidates is None else self.others[candidates[ids]])
             places, columns = (part[bounds[number] : bounds[number + 1]] for part in masked)
             scores[places, columns - first] = torch.nan
-            better += (scores > mine).sum(1)
-            equal += (scores == mine).sum(1)
-        return _rank(better, equal, mine)
+            counts.add(scores, ids.stop - first)
+        return counts.ranks()
 
     def _masked(
         self, nodes: Tensor, relation: Tensor | None, others: Tensor, candidates: Tensor | None, sets: Tensor
@@ -363,9 +363,12 @@ def _width(num_candidates: int) -> int:
     return -(-num_candidates // 128) * 128
 
 
-def _counts(is_counted: Tensor, left_out: Tensor) -> Tensor:
-    """int64 [E] of candidates that are counted and not left out."""
-    return (is_counted > left_out).sum(1)
+def _products(queries: Tensor, table: Tensor, ids: Tensor, left_out: Tensor | None = None) -> Tensor:
+    """[E, K] of queries [E, columns] with the rows ids [E, K] of a table; nan where an id is its edge's in left_out [E]."""
+    scores = torch.empty(ids.shape, device=ids.device)
+    given = (ops._array(queries.float()), ops._array(table), ops._array(ids), None if left_out is None else ops._array(left_out))
+    ops._kernels.score_candidates(*given, scores, ops._stream(scores))
+    return scores
 
 
 def _are_finite(rows: Tensor) -> bool:

@@ -2,6 +2,7 @@
 #include "kernels/kernels.hpp"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/randint.h>
 #include <c10/core/GradMode.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <gtest/gtest.h>
@@ -11,6 +12,7 @@
 #include "kernels/edge_kernels.hpp"
 #include "layers/ops.hpp"
 #include "strata/cuda/device.hpp"
+#include "strata/nn/candidate_scores.hpp"
 #include "support/blocks.hpp"
 #include "support/gpu_tensors.hpp"
 #include "support/named_model.hpp"
@@ -182,6 +184,47 @@ TEST_P(OnGpu, SumsOfColumnsAgreeWithTheCpu) {
                       .out = found.mutable_data_ptr<float>()},
                      stream());
     EXPECT_LE(largest_difference(found, out), 1e-3) << rows;
+  }
+}
+
+TEST_P(OnGpu, ScoresOfCandidatesAgreeWithTheCpu) {
+  const Count cols = GetParam(), edges = 41, candidates = 77;
+  const at::Tensor ids = at::randint(300, {edges, candidates}, at::kLong),
+                   left_out = ids.select(1, 5).clone(), queries = random_rows(edges, cols, 1);
+  const auto scored = [&](const at::Tensor& rows, const c10::Device& device, const cuda::Stream& on) {
+    const at::Tensor q = queries.to(device), r = rows.to(device), i = ids.to(device),
+                     left = left_out.to(device), out = poisoned({edges, candidates}, device);
+    score_candidates({.edges = edges,
+                      .candidates = candidates,
+                      .cols = cols,
+                      .dtype = rows.scalar_type() == at::kFloat ? DType::f32 : DType::bf16,
+                      .queries = q.const_data_ptr<float>(),
+                      .rows = r.const_data_ptr(),
+                      .ids = i.const_data_ptr<std::int64_t>(),
+                      .left_out = left.const_data_ptr<std::int64_t>(),
+                      .out = out.mutable_data_ptr<float>()},
+                     on);
+    return out;
+  };
+  const auto counted = [&](const at::Tensor& scores, const at::Tensor& own, const cuda::Stream& on) {
+    const at::Tensor counts = at::full({2, edges}, 3, own.options().dtype(at::kLong));
+    count_scores({.edges = edges,
+                  .candidates = candidates - 9,
+                  .row_length = candidates,
+                  .scores = scores.const_data_ptr<float>(),
+                  .own = own.const_data_ptr<float>(),
+                  .above = counts.mutable_data_ptr<std::int64_t>(),
+                  .equal = counts.mutable_data_ptr<std::int64_t>() + edges},
+                 on);
+    return counts;
+  };
+  const cuda::Stream on_gpu = cuda::Stream::borrow({.kind = Device::Kind::cuda}, stream());
+  for (const at::Tensor& rows : {random_rows(300, cols, 2), random_rows(300, cols, 2).to(at::kBFloat16)}) {
+    const at::Tensor cpu = scored(rows, c10::kCPU, {}), gpu = scored(rows, kGpu, on_gpu);
+    EXPECT_TRUE(gpu.isnan().cpu().equal(ids.eq(left_out.unsqueeze(1))));
+    EXPECT_LE(largest_difference(gpu.nan_to_num(0), cpu.nan_to_num(0)), 1e-4);
+    const at::Tensor own = gpu.nan_to_num(0).select(1, 3).contiguous();
+    EXPECT_TRUE(counted(gpu, own, on_gpu).cpu().equal(counted(gpu.cpu(), own.cpu(), {})));
   }
 }
 

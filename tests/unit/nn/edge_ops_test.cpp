@@ -10,6 +10,7 @@
 #include <random>
 #include <vector>
 
+#include "strata/nn/candidate_scores.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::nn {
@@ -204,6 +205,55 @@ TEST(ColumnSums, AddsTheRows) {
     column_sums({.rows = rows, .cols = kCols, .in = in.data(), .scratch = scratch.data(), .out = out.data()},
                 kCpu);
     for (std::size_t c = 0; c < kCols; ++c) EXPECT_NEAR(out[c], expected[c], 1e-4) << rows << ", " << c;
+  }
+}
+
+TEST(CandidateScores, AreProductsOfWhichThoseAboveAreCounted) {
+  constexpr Count kEdges = 9, kCandidates = 30, kNodes = 12;
+  for (const Count cols : {1, 7, 16, 37}) {
+    const auto queries = random_floats(kEdges * cols, 3), rows = random_floats(kNodes * cols, 4);
+    std::vector<NodeId> ids(kEdges * kCandidates), left_out(kEdges);
+    for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<NodeId>(i * i % kNodes);
+    for (std::size_t e = 0; e < left_out.size(); ++e) left_out[e] = static_cast<NodeId>(e % kNodes);
+    std::vector<float> out(ids.size(), -7), own(kEdges);
+    score_candidates({.edges = kEdges,
+                      .candidates = kCandidates,
+                      .cols = cols,
+                      .queries = queries.data(),
+                      .rows = rows.data(),
+                      .ids = ids.data(),
+                      .left_out = left_out.data(),
+                      .out = out.data()},
+                     kCpu);
+    std::vector<Count> above(kEdges, 100), equal(kEdges, 200), expected_above(above), expected_equal(equal);
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const std::size_t edge = i / kCandidates, width = at(cols);
+      if (ids[i] == left_out[edge]) {
+        EXPECT_TRUE(std::isnan(out[i]));
+        continue;
+      }
+      double expected = 0;
+      for (std::size_t c = 0; c < width; ++c)
+        expected += static_cast<double>(queries[edge * width + c]) * rows[at(ids[i]) * width + c];
+      EXPECT_NEAR(out[i], expected, 1e-5) << cols << ", " << i;
+      own[edge] = out[i];
+    }
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      if (i % kCandidates >= 20) continue;
+      expected_above[i / kCandidates] += out[i] > own[i / kCandidates] ? 1 : 0;
+      expected_equal[i / kCandidates] += out[i] == own[i / kCandidates] ? 1 : 0;
+    }
+    count_scores({.edges = kEdges,
+                  .candidates = 20,
+                  .row_length = kCandidates,
+                  .scores = out.data(),
+                  .own = own.data(),
+                  .above = above.data(),
+                  .equal = equal.data()},
+                 kCpu);
+    EXPECT_EQ(above, expected_above);
+    EXPECT_EQ(equal, expected_equal);
+    EXPECT_GT(*std::ranges::max_element(equal), 201) << "ids repeat, and so do their scores";
   }
 }
 

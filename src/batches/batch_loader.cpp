@@ -130,13 +130,13 @@ struct BatchLoader::State {
     batch.num_inputs = batch.sample.num_inputs();
     batch.padded = sampling::pad(batch.sample, options.padding);
     if (pads() && !batch.padded) ++unpadded;
-    look_up_targets(seeds.seeds, buffer);
+    buffer.gathered.ended().synchronize();  // so that the targets of the buffer's last batch have been copied
+    options.made.brings_places ? look_up_places(seeds.links, buffer) : look_up_targets(seeds.seeds, buffer);
   }
 
   bool pads() const { return !options.padding.entries.empty(); }
 
   void look_up_targets(std::span<const NodeId> seeds, RingBuffer& buffer) const {
-    buffer.gathered.ended().synchronize();  // so that the targets of the buffer's last batch have been copied
     LoadedBatch& batch = buffer.batch;
     batch.num_targets = batch.sample.blocks.back().num_dst;
     const SeedTargets& targets = options.made.targets;
@@ -151,6 +151,25 @@ struct BatchLoader::State {
           seed < seeds.size() ? targets.of(seeds[seed] - first_node) : targets.missing.data();
       std::copy_n(target, words, buffer.host_targets.data() + i * words);
     }
+  }
+
+  void look_up_places(const LinkPairs& links, RingBuffer& buffer) const {
+    LoadedBatch& batch = buffer.batch;
+    const Count count = std::ssize(links.sources), room = options.schedule->most_places();
+    batch.num_targets = batch.padded ? room : count;
+    reserve(buffer.host_targets, room * words_per_target(), cuda::Memory::pinned, "places of links", device);
+    auto* const places = reinterpret_cast<std::int64_t*>(buffer.host_targets.data());
+    std::fill_n(places, batch.num_targets * options.made.epoch.links->places_per_link(), -1);
+    const auto own = links.destinations.begin(), negatives = own + count;
+    std::ranges::copy(links.sources, places);
+    std::copy(own, negatives, places + batch.num_targets);
+    std::copy(negatives, links.destinations.end(), places + 2 * batch.num_targets);
+  }
+
+  Count words_per_target() const {
+    constexpr Count kWords = sizeof(std::int64_t) / sizeof(std::int32_t);
+    return options.made.brings_places ? kWords * options.made.epoch.links->places_per_link()
+                                      : options.made.targets.words_per_node();
   }
 
   void gather(Count step, std::size_t lane) {
@@ -181,7 +200,7 @@ struct BatchLoader::State {
       batch.features = features.data();
     }
 
-    if (options.made.targets) bring_targets(buffer, gather_stream);
+    if (words_per_target() > 0) bring_targets(buffer, gather_stream);
     buffer.gathered.end(gather_stream);
   }
 
@@ -192,8 +211,7 @@ struct BatchLoader::State {
       reserve(buffer.device_targets, buffer.host_targets.size(), cuda::memory_on(device),
               "targets of a batch", device);
       cuda::copy_async(buffer.device_targets.data(), buffer.host_targets.data(),
-                       at(batch.num_targets) * options.made.targets.missing.size() * sizeof(std::int32_t),
-                       stream);
+                       at(batch.num_targets * words_per_target()) * sizeof(std::int32_t), stream);
       batch.targets = buffer.device_targets.data();
     }
   }

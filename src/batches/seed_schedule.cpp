@@ -67,7 +67,6 @@ Count SeedSchedule::max_excluded() const {
   return options_.links->most_excluded(std::min(options_.global_batch, num_seeds()));
 }
 
-/// The most of the nodes of an epoch that one rank can get in a step.
 Count SeedSchedule::most_places() const {
   if (has_own_nodes()) return std::min(own_batch(), static_cast<Count>(options_.nodes.size()));
   return (std::min(options_.global_batch, num_seeds()) + options_.machine_ranks - 1) / options_.machine_ranks;

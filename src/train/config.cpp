@@ -197,8 +197,6 @@ void check_links(const TrainConfig& c) {
           "Edges are split for links, not nodes; leave --inductive out.");
   require(c.eval_fanouts.empty(), "--task link contradicts --eval-fanouts",
           "Links are scored exactly; leave --eval-fanouts out.");
-  require(c.cuda_graph != CudaGraphs::on, "--task link contradicts --cuda-graph on",
-          "Steps of links are not recorded; leave --cuda-graph out.");
 }
 
 }  // namespace

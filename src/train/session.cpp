@@ -68,11 +68,12 @@ batches::PipelineOptions pipeline_options(const Session& session) {
           .seed = config.seed,
           .overlap = config.pipeline,
           .gather = !session.table.defined() && session.graph.manifest().feature_cols > 0,
-          .pad = model.traits().tolerates_padding && session.links == nullptr,
+          .pad = model.traits().tolerates_padding,
           .exchange = config.exchange,
           .rows_in_bf16 = config.row_exchange_precision == RowPrecision::bf16,
           .may_overlap_launches = !gives_sm_split(config),
           .targets = session.targets,
+          .brings_places = session.links != nullptr,
           .trace = session.trace.get()};
 }
 

@@ -73,6 +73,7 @@ class Run {
                 .exchange = session_.exchange.get(),
                 .table = session_.table,
                 .link_loss = &session_.link_loss,
+                .places_per_link = session_.links ? session_.links->places_per_link() : 0,
                 .graphs = session_.graphs,
                 .trace = session_.trace.get()}),
         loader_threads_({.pools = {&context_.sample_pool, &context_.gather_pool},

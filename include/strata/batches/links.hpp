@@ -139,6 +139,8 @@ class LinkSeeds {
   }
   Count most_nodes(Count links, Count of_step) const;  ///< of a batch with so many links of a step's
   Count most_excluded(Count links) const;              ///< entries of a step with so many links
+  /// Places of a link's ends and of its own negatives; 0 if negatives are shared or have sources of their own.
+  Count places_per_link() const;
 
   struct Step {
     std::span<const Count> links, numbers;  ///< of this rank; their numbers among those of the step

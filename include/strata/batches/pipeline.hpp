@@ -228,6 +228,7 @@ class SeedSchedule {
   /// Number of seeds of all ranks in steps [first, last) of an epoch.
   Count num_global_seeds(Count first, Count last) const;
   Count max_seeds() const;     ///< most seeds that one rank can get in a step
+  Count most_places() const;   ///< the same of the nodes, or links, of an epoch
   Count max_excluded() const;  ///< most entries that the links of a step exclude
 
   struct Step {
@@ -262,7 +263,6 @@ class SeedSchedule {
   Share share_of(Count count) const;
   void add_own(Step& step, std::uint32_t epoch, Count step_in_epoch) const;
   void make_pairs(Step& step, std::uint32_t epoch, Count step_in_epoch) const;
-  Count most_places() const;
   /// The seeds of a step among `nodes` nodes that are cut into slices of `batch`; none after the last.
   Share slice(Count step, Count nodes, Count batch) const;
   bool has_own_nodes() const { return !options_.nodes_of_rank.empty(); }
@@ -292,9 +292,11 @@ struct LoadedBatch : Batch {
   bool padded = false;
   Count num_inputs = 0;  ///< input rows that are not padding
   /// [num_targets, words of a target] as SeedTargets has them; of seeds beyond sample.num_seeds the missing
-  /// one. Null without targets.
+  /// one. Null without targets. With PipelineOptions::brings_places i64 [LinkSeeds::places_per_link(), num_targets]:
+  /// the places of the links' sources, of their destinations, and of the negatives of each link one after the other;
+  /// -1: padding.
   const std::int32_t* targets = nullptr;
-  Count num_targets = 0;  ///< seeds of the last block, padded ones included
+  Count num_targets = 0;  ///< seeds of the last block, or links; padded ones included
 };
 
 /// Seconds that each stage worked; on a GPU, that its stream took.
@@ -370,7 +372,9 @@ struct PipelineOptions {
   /// most_launch_blocks(), and the pipeline runs on all SMs.
   bool may_overlap_launches = false;
   SeedTargets targets = {};  ///< that batches bring, as LoadedBatch::targets
-  Trace* trace = nullptr;    ///< what the stages do is added to it; null: nothing
+  /// Batches of links bring the places of their ends as targets, for links of which all have as many negatives.
+  bool brings_places = false;
+  Trace* trace = nullptr;  ///< what the stages do is added to it; null: nothing
 };
 
 /// Average size of a batch on this rank. Empty if batches are not padded.

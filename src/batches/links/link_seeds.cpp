@@ -199,6 +199,13 @@ Count LinkSeeds::most_excluded(Count links) const {
                   halo_entries_.most_per_link() + halo_reverse_entries_.most_per_link());
 }
 
+Count LinkSeeds::places_per_link() const {
+  const Mode mode = options_.negatives.mode;
+  if (mode == Mode::none) return 2;
+  return mode == Mode::triplet || mode == Mode::listed ? 2 + static_cast<Count>(options_.negatives.amount)
+                                                       : 0;
+}
+
 LinkPairs LinkSeeds::pairs_of(const Step& step, std::vector<NodeId>& nodes) const {
   Pairs ends;
   for (const Count link : step.links) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "step/step_runner.hpp"
 
-#include <ATen/ops/tensor.h>
+#include <ATen/ops/from_blob.h>
 #include <ATen/ops/zeros.h>
 
 #include <chrono>
@@ -54,17 +54,17 @@ RowGradients StepRunner::forward_backward(const batches::LoadedBatch& batch) {
 }
 
 Loss::Result StepRunner::loss_of(const batches::LoadedBatch& batch, const at::Tensor& outputs) const {
-  if (!batch.of_links)
-    return (*parts_.loss)(outputs,
-                          wrap_words(batch.targets, batch.num_targets, parts_.target_words, parts_.device),
-                          update_seeds_);
-  const auto places = [&](std::span<const std::int64_t> of_ends) {
-    return at::tensor(at::ArrayRef<std::int64_t>(of_ends.data(), of_ends.size()), at::kLong)
-        .to(torch_device(parts_.device));
-  };
-  return (*parts_.link_loss)(
-      outputs, {.sources = places(batch.link_sources), .destinations = places(batch.link_destinations)},
-      update_seeds_);
+  if (batch.of_links) return (*parts_.link_loss)(outputs, wrap_places(batch), update_seeds_);
+  return (*parts_.loss)(outputs,
+                        wrap_words(batch.targets, batch.num_targets, parts_.target_words, parts_.device),
+                        update_seeds_);
+}
+
+LinkPlaces StepRunner::wrap_places(const batches::LoadedBatch& batch) const {
+  auto* const places = reinterpret_cast<std::int64_t*>(const_cast<std::int32_t*>(batch.targets));
+  const at::Tensor all = at::from_blob(places, {batch.num_targets * parts_.places_per_link},
+                                       at::TensorOptions(at::kLong).device(torch_device(parts_.device)));
+  return {.sources = all.slice(0, 0, batch.num_targets), .destinations = all.slice(0, batch.num_targets)};
 }
 
 void StepRunner::run_batch(const batches::LoadedBatch& batch, bool last) {

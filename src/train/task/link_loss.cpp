@@ -25,16 +25,19 @@ Loss::Result LinkLoss::operator()(const at::Tensor& outputs, const LinkPlaces& p
                                   const at::Tensor& total) const {
   const at::AutoGradMode with_gradient(true);
   const Count links = places.sources.size(0), width = outputs.size(1);
-  const at::Tensor rows = outputs.detach().requires_grad_(true);
+  const at::Tensor rows = outputs.detach().requires_grad_(true),
+                   are_links = places.sources.ge(0).to(at::kFloat);
   // The backward pass of index() adds up rows in a fixed order.
-  const at::Tensor sources = rows.index({places.sources}),
-                   ends = rows.index({places.destinations.narrow(0, 0, links)}),
-                   others = rows.index({places.destinations.slice(0, links)}).view({links, -1, width});
-  const at::Tensor scores = sources.mul(ends).sum(1), negatives = sources.unsqueeze(1).mul(others).sum(2);
-  const at::Tensor sum = losses_of(kind_, scores, negatives).sum();
+  const at::Tensor sources = rows.index({places.sources.clamp_min(0)}),
+                   ends = rows.index({places.destinations.clamp_min(0)}),
+                   others = ends.slice(0, links).view({links, -1, width});
+  const at::Tensor scores = sources.mul(ends.slice(0, 0, links)).sum(1),
+                   negatives = sources.unsqueeze(1).mul(others).sum(2);
+  const at::Tensor sum = losses_of(kind_, scores, negatives).mul(are_links).sum();
   sum.div(total).backward();
-  const at::Tensor hits = negatives.detach().lt(scores.detach().unsqueeze(1)).to(at::kFloat).mean(1).sum();
-  return {.gradient = rows.grad(), .outcome = at::stack({sum.detach(), hits, hits.new_full({}, links)})};
+  const at::Tensor hits =
+      negatives.detach().lt(scores.detach().unsqueeze(1)).to(at::kFloat).mean(1).mul(are_links).sum();
+  return {.gradient = rows.grad(), .outcome = at::stack({sum.detach(), hits, are_links.sum()})};
 }
 
 double loss_of_link(LossKind kind, float score, std::span<const float> negatives) {

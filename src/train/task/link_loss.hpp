@@ -9,7 +9,7 @@ namespace strata::train {
 
 /// Places of links' ends among a batch's seeds, on the loss's device.
 struct LinkPlaces {
-  at::Tensor sources;  ///< [links] i64
+  at::Tensor sources;  ///< [links] i64; -1: no link
   at::Tensor
       destinations;  ///< [links * (1 + negatives)] i64: the links', then those of each link's negatives
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "task/link_loss.hpp"
 
+#include <ATen/ops/allclose.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
@@ -61,6 +62,22 @@ TEST(LinkLoss, EqualsTheNaiveSum) {
     }
     EXPECT_NEAR(by_link, naive(kind, rows), 1e-5);
     EXPECT_NEAR(result.outcome[1].item<double>(), hits, 1e-6);
+  }
+}
+
+// Batches of one shape have places of links that do not exist.
+TEST(LinkLoss, LeavesPaddingOut) {
+  const at::Tensor rows = test::random_rows(6, 4, 2), total = at::full({}, 10.0f);
+  std::vector<std::int64_t> sources = kSources, destinations = kDestinations;
+  sources.push_back(-1);
+  destinations.insert(destinations.begin() + 3, -1);
+  destinations.insert(destinations.end(), kNegatives, -1);
+  for (const LossKind kind : {LossKind::bce, LossKind::bpr}) {
+    const LinkLoss loss(kind);
+    const Loss::Result result = loss(rows, {at::tensor(kSources), at::tensor(kDestinations)}, total),
+                       padded = loss(rows, {at::tensor(sources), at::tensor(destinations)}, total);
+    EXPECT_TRUE(at::allclose(padded.outcome, result.outcome, 1e-6, 1e-7));
+    EXPECT_TRUE(at::allclose(padded.gradient, result.gradient, 1e-6, 1e-7));
   }
 }
 

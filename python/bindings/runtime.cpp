@@ -228,6 +228,9 @@ void bind_runtime(nb::module_& module) {
       .def_prop_ro(
           "num_machines", [](const Process& p) { return p.runtime->topology().num_machines(); },
           "Number of machines of the run.")
+      .def_prop_ro(
+          "gpu_per_rank", [](const Process& p) { return p.runtime->topology().gpu_per_rank; },
+          "Whether every rank of the run has a GPU that no other rank has.")
       .def("__repr__",
            [](const Process& p) {
              return fmt::format("strata.Process(rank={}, size={}, host='{}', device='{}')", p.world->rank(),

@@ -219,7 +219,7 @@ def init_process_group(backend: str | None = None, **options: Any) -> None:
     """torch.distributed.init_process_group() with Strata's ranks, whoever started them. Collective.
 
     Args:
-        backend: "nccl" or "gloo"; by default what the device takes.
+        backend: "nccl" or "gloo"; by default NCCL where every rank has a GPU of its own, which it needs.
         options: further arguments of torch.distributed.init_process_group().
     """
     import torch
@@ -230,8 +230,7 @@ def init_process_group(backend: str | None = None, **options: Any) -> None:
 
     let_groups_end()
     current = process()
-    on_gpu = current.device.startswith("cuda")
-    if on_gpu:
+    if current.device.startswith("cuda"):
         torch.cuda.set_device(torch.device(current.device))
     store = None
     place = ""
@@ -243,7 +242,7 @@ def init_process_group(backend: str | None = None, **options: Any) -> None:
         address = _LOOPBACK if network == _core.network_identity() else _first_that_answers(addresses, port)
         store = TCPStore(address, port, current.size, is_master=False)
     distributed.init_process_group(
-        backend or ("nccl" if on_gpu else "gloo"), store=store, rank=current.rank, world_size=current.size, **options
+        backend or ("nccl" if current.gpu_per_rank else "gloo"), store=store, rank=current.rank, world_size=current.size, **options
     )
 
 

@@ -99,6 +99,10 @@ struct BatchLoader::State {
   }
 
   /// The step counts from the first of begin().
+  void find_seeds(Count step) {
+    ring[at(buffer_of(step))].seeds = options.schedule->step(epoch, first_step + step);
+  }
+
   void sample(Count step, std::size_t lane) {
     const Stopwatch watch(sample_seconds);
     const cuda::NvtxRange range("sample");
@@ -109,7 +113,6 @@ struct BatchLoader::State {
     const auto global_step = static_cast<std::uint32_t>(
         static_cast<Count>(epoch) * options.schedule->steps_per_epoch() + step_in_epoch);
     const TraceSpan span(options.made.trace, Trace::Lane::sample, global_step);
-    buffer.seeds = options.schedule->step(epoch, step_in_epoch);
     const SeedSchedule::Step& seeds = buffer.seeds;
     LoadedBatch& batch = buffer.batch;
     batch.buffer = index;
@@ -252,9 +255,16 @@ struct BatchLoader::State {
     recordings.close();
     stages.reset(new Stages{.board = {end_step - first_step, options.lanes.buffers}, .threads = {}});
     const std::size_t samplers = options.lanes.samplers.size(), fetchers = options.lanes.fetchers.size();
+    // Finding links and their edges among many misses the caches of a CPU.
+    add_thread(0, 1, [this](Count step) {
+      if (!stages->board.wait_until_free(step)) return false;
+      find_seeds(step);
+      stages->board.seeded(step);
+      return true;
+    });
     for (std::size_t lane = 0; lane < samplers; ++lane) {
       add_thread(lane, samplers, [this, lane](Count step) {
-        if (!stages->board.wait_until_free(step)) return false;
+        if (!stages->board.wait_until_seeded(step)) return false;
         sample(step, lane);
         stages->board.sampled(step);
         return true;
@@ -326,6 +336,7 @@ const LoadedBatch* BatchLoader::next(const cuda::Stream& stream) {
     } else {
       if (s.next_step >= s.end_step) return nullptr;
       const Count step = s.next_step - s.first_step;
+      s.find_seeds(step);
       s.sample(step, 0);
       s.gather(step, 0);
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "torch_device.hpp"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 
 #include "strata/cuda/stream.hpp"
@@ -19,8 +20,9 @@ at::Device torch_device(Device device) {
 }
 
 at::Tensor wrap_rows(const float* data, Count rows, Count cols, Device device) {
-  return at::from_blob(const_cast<float*>(data), {rows, cols},
-                       at::TensorOptions().dtype(at::kFloat).device(torch_device(device)));
+  const auto options = at::TensorOptions().dtype(at::kFloat).device(torch_device(device));
+  if (cols == 0) return at::empty({rows, 0}, options);  // without data, from_blob() knows no GPU
+  return at::from_blob(const_cast<float*>(data), {rows, cols}, options);
 }
 
 at::Tensor wrap_words(const std::int32_t* data, Count rows, Count cols, Device device) {

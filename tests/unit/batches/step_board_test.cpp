@@ -17,9 +17,12 @@ namespace {
 class Stages {
  public:
   Stages(StepBoard& board, int samplers, int gatherers) {
+    threads_.emplace_back([&board] {
+      for (Count step = 0; board.wait_until_free(step); ++step) board.seeded(step);
+    });
     for (int lane = 0; lane < samplers; ++lane) {
       threads_.emplace_back([this, &board, lane, samplers] {
-        for (Count step = lane; board.wait_until_free(step); step += samplers) {
+        for (Count step = lane; board.wait_until_seeded(step); step += samplers) {
           ++sampled;
           board.sampled(step);
         }

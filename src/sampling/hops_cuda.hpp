@@ -57,6 +57,7 @@ class DeviceHops {
   bool is_unbounded(int fanout) const;
   Count bound_of_nodes(Count num_known, Count num_edges) const;
   Count bound_of_edges(Count num_dst, int hop) const;
+  void grow_room(std::size_t hop, Count num_edges);
 
   Count run_hop(const DeviceQuery& query, BufferSet& set, const cuda::Stream& stream);
   DeviceEdges<Id> choose_strided(const DeviceQuery& query, HopBuffers& hop, const DeviceCounts& counts,

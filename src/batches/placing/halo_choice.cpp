@@ -364,7 +364,8 @@ void ReplicatedNodes::log() const {
 std::int64_t gpu_bytes_of_lists(const store::HaloNodes& nodes, const plan::RegionSizes& sizes) {
   if (!nodes.lists) return 0;
   const Count lists = nodes.lists->size(), edges = nodes.indptr->data()[lists];
-  return lists * plan::kept_list_overhead(sizes.id_bytes(), 1) + edges * sizes.edge_bytes();
+  const std::int64_t sublists = sizes.num_relations > 1 ? edges * plan::kSublistBytes : 0;
+  return lists * plan::kept_list_overhead(sizes.id_bytes(), 1) + edges * sizes.edge_bytes() + sublists;
 }
 
 store::HaloNodes choose_halo(const comm::Ranks& ranks, const store::OpenGraph& graph,

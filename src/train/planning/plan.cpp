@@ -207,9 +207,10 @@ RankSpeed speed_of(const plan::Cluster& cluster, Precision precision) {
           .start_seconds = 1e-4};
 }
 
-ExchangeLoads loads_of(const BatchProfile& profile, const std::vector<int>& fanouts,
-                       const plan::MemoryPlan& memory, int machines, const batches::Routes& routes,
-                       const plan::WireBytes& wire) {
+ExchangeLoads loads_of(const BatchProfile& profile, const plan::RunShape& run,
+                       const graph::Manifest& manifest, const plan::MemoryPlan& memory, int machines,
+                       const batches::Routes& routes) {
+  const plan::WireBytes wire = plan::wire_bytes(run, manifest);
   ExchangeLoads loads;
   if (machines == 1) return loads;
   const double others = machines - 1;
@@ -218,11 +219,13 @@ ExchangeLoads loads_of(const BatchProfile& profile, const std::vector<int>& fano
     const double left = 1 - memory.cached_lists;
     const double nodes = h.remote_nodes * left, picks = h.remote_picks * left;
     if (routes.neighbors == batches::Transport::nccl) {
+      // Lists of one relation have room for the fanout.
+      const double bytes = manifest.types.several() ? nodes * wire.list + picks * wire.pick
+                                                    : nodes * wire.of_list(run.fanouts[hop]);
       loads.hops.push_back(
-          nodes < 0.5 ? plan::WireLoad{}
-                      : plan::WireLoad{.bytes = plan::kPaddingMargin * nodes * wire.of_list(fanouts[hop]),
-                                       .messages = 3 * others,
-                                       .rounds = 2});
+          nodes < 0.5
+              ? plan::WireLoad{}
+              : plan::WireLoad{.bytes = plan::kPaddingMargin * bytes, .messages = 3 * others, .rounds = 2});
       continue;
     }
     // numbers of requests, requests, numbers of picks, picks
@@ -264,8 +267,8 @@ StepPlan make_plan(const TrainConfig& config, const plan::Cluster& cluster) {
   plan.memory = plan::plan_memory(run, manifest, cluster, plan.profile);
   request.replicated = plan.memory.replicated;
   plan.routes = batches::choose_routes(topology, request);
-  const ExchangeLoads loads = loads_of(plan.profile, run.fanouts, plan.memory, cluster.machines, plan.routes,
-                                       plan::wire_bytes(run, manifest));
+  const ExchangeLoads loads =
+      loads_of(plan.profile, run, manifest, plan.memory, cluster.machines, plan.routes);
   constexpr double kWireShareOfGpu = 0.55;  // NCCL's kernels beside training: benchmarks/scaling
   plan.inputs = {.hops = loads.hops,
                  .rows = loads.rows,

@@ -207,10 +207,9 @@ RankSpeed speed_of(const plan::Cluster& cluster, Precision precision) {
           .start_seconds = 1e-4};
 }
 
-ExchangeLoads loads_of(const BatchProfile& profile, const plan::RunShape& run,
-                       const graph::Manifest& manifest, const plan::MemoryPlan& memory, int machines,
-                       const batches::Routes& routes) {
-  const plan::WireBytes wire = plan::wire_bytes(run, manifest);
+ExchangeLoads loads_of(const BatchProfile& profile, const std::vector<int>& fanouts,
+                       const plan::MemoryPlan& memory, int machines, const batches::Routes& routes,
+                       const plan::WireBytes& wire) {
   ExchangeLoads loads;
   if (machines == 1) return loads;
   const double others = machines - 1;
@@ -219,9 +218,8 @@ ExchangeLoads loads_of(const BatchProfile& profile, const plan::RunShape& run,
     const double left = 1 - memory.cached_lists;
     const double nodes = h.remote_nodes * left, picks = h.remote_picks * left;
     if (routes.neighbors == batches::Transport::nccl) {
-      // Lists of one relation have room for the fanout.
-      const double bytes = manifest.types.several() ? nodes * wire.list + picks * wire.pick
-                                                    : nodes * wire.of_list(run.fanouts[hop]);
+      const double bytes =
+          fanouts.empty() ? nodes * wire.list + picks * wire.pick : nodes * wire.of_list(fanouts[hop]);
       loads.hops.push_back(
           nodes < 0.5
               ? plan::WireLoad{}
@@ -267,8 +265,9 @@ StepPlan make_plan(const TrainConfig& config, const plan::Cluster& cluster) {
   plan.memory = plan::plan_memory(run, manifest, cluster, plan.profile);
   request.replicated = plan.memory.replicated;
   plan.routes = batches::choose_routes(topology, request);
-  const ExchangeLoads loads =
-      loads_of(plan.profile, run, manifest, plan.memory, cluster.machines, plan.routes);
+  const std::vector<int> fanouts = manifest.types.several() ? std::vector<int>() : run.fanouts;
+  const ExchangeLoads loads = loads_of(plan.profile, fanouts, plan.memory, cluster.machines, plan.routes,
+                                       plan::wire_bytes(run, manifest));
   constexpr double kWireShareOfGpu = 0.55;  // NCCL's kernels beside training: benchmarks/scaling
   plan.inputs = {.hops = loads.hops,
                  .rows = loads.rows,

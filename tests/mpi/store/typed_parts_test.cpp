@@ -283,7 +283,8 @@ TEST(TypedParts, OfSmallTypesAreOnEveryMachineAndAskedForByNobody) {
   const TypedParts parts(dataset, kBelowAuthorsAndVenues);
   const RunSetup run(1);
   for (const plan::Replication replication : {plan::Replication::off, plan::Replication::on}) {
-    MachineGraph loaded = batches::load_parts(parts.directory(), run.ranks(), {.replication = replication});
+    MachineGraph loaded =
+        batches::load_parts(parts.directory(), run.ranks(), {.edge_ids = true, .replication = replication});
     expect_small_types(loaded, graph);
     comm::Communicator communicator = test::world().communicator().duplicate();
     ThreadPool pool(1);

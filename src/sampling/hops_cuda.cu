@@ -389,6 +389,12 @@ bool DeviceHops<Id>::grow_room(const BufferSet& set) {
 }
 
 template <typename Id>
+void DeviceHops<Id>::make_room(const std::vector<Count>& num_edges) {
+  for (std::size_t hop = 0; hop < room_.size(); ++hop)
+    if (may_overflow(options_.fanouts[hop])) grow_room(hop, num_edges[hop]);
+}
+
+template <typename Id>
 void DeviceHops<Id>::grow_room(std::size_t hop, Count num_edges) {
   room_[hop] = std::max(room_[hop], num_edges + num_edges / 4);
 }

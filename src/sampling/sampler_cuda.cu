@@ -114,9 +114,9 @@ class CudaSampler final : public MiniBatchSampler {
   }
 
   void pad_nodes(const PaddedShape& shape) override {
-    const PaddedShape most = bounds();
-    if (most.nodes.empty()) return;
-    hops_.pad_nodes(std::min(shape.nodes.back(), most.nodes.back()));
+    if (bounds().nodes.empty()) return;
+    hops_.make_room(shape.entries);
+    hops_.pad_nodes(std::min(shape.nodes.back(), bounds().nodes.back()));
     if (direct_) direct_->set_caps({.nodes = shape.requests, .picks = shape.answers});
     forget_graphs();  // requests have another size
   }

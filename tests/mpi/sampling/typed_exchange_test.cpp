@@ -92,8 +92,8 @@ TEST_F(TypedDirectExchange, SamplesAgainWhatDoesNotFit) {
 TEST_F(TypedDirectExchange, MakesRoomForPicks) {
   Scenario scenario = make(a_machine_a_rank(), {1, 1}, {100}, kPlenty);
   if (scenario.topology.num_machines() == 1) GTEST_SKIP() << "needs two machines";
-  scenario.graph = {test::renumbered(test::random_graph({.num_nodes = 2000, .mean_degree = 80}), 8)};
-  scenario = typed(scenario, 200);
+  scenario.graph = {test::renumbered(test::random_graph({.num_nodes = 2000, .mean_degree = 200}), 8)};
+  scenario = typed(scenario, 400);
   for (Count& cap : scenario.pick_caps) cap *= 32;
   ExchangeReport report;
   std::vector<bool> can_be_padded;

@@ -50,29 +50,27 @@ Count with_margin(Count seen, Count bound) {
   return std::min(bound, wanted / kMultiple * kMultiple);
 }
 
-/// Room for what ranks ask each other for, by hop and for rows at the end; the same on all ranks. All of it
+/// Room for what ranks ask each other for, given the most that one needs; the same on all ranks. All of it
 /// crosses the wire, used or not; a batch that needs more makes it grow.
-std::vector<Count> agreed_requests(const PaddingOptions& options, const Largest& largest) {
+std::vector<Count> agreed_room(const comm::Communicator& ranks, std::vector<Count> needed) {
   constexpr Count kSpare = 32;
-  std::vector<Count> requests = options.sampler->report().largest_requests;
-  requests.push_back(largest.rows);
-  options.communicator->all_reduce(requests, comm::Communicator::Op::max);
-  for (Count& request : requests)
-    if (request > 0)
-      request =
-          comm::rounded_cap(static_cast<Count>(static_cast<double>(request) * plan::kPaddingMargin) + kSpare);
-  return requests;
+  ranks.all_reduce(needed, comm::Communicator::Op::max);
+  for (Count& room : needed)
+    if (room > 0)
+      room = comm::rounded_cap(static_cast<Count>(static_cast<double>(room) * plan::kPaddingMargin) + kSpare);
+  return needed;
 }
 
 }  // namespace
 
 Padding measure_padding(const PaddingOptions& options, const cuda::Stream& stream) {
-  const sampling::PaddedShape bounds = options.sampler->bounds();
-  if (bounds.entries.empty()) return {};
-  Padding padding{.shape = bounds, .sizes = {}};
-  const Largest largest = measure(options, bounds.entries.size(), stream, padding.sizes);
-  sampling::PaddedShape& shape = padding.shape;
-  for (std::size_t hop = 0; hop < bounds.entries.size(); ++hop) {
+  const std::size_t hops = options.sampler->bounds().entries.size();
+  if (hops == 0) return {};
+  Padding padding;
+  const Largest largest = measure(options, hops, stream, padding.sizes);
+  const sampling::PaddedShape bounds = options.sampler->bounds();  // grew with what was measured
+  sampling::PaddedShape& shape = padding.shape = bounds;
+  for (std::size_t hop = 0; hop < hops; ++hop) {
     shape.nodes[hop + 1] =
         std::max(shape.nodes[hop], with_margin(largest.nodes[hop + 1], bounds.nodes[hop + 1]));
     const Count fanout = options.fanouts[hop];
@@ -81,9 +79,10 @@ Padding measure_padding(const PaddingOptions& options, const cuda::Stream& strea
                              : with_margin(largest.edges[hop], bounds.entries[hop]);
   }
   if (options.fetcher != nullptr) {  // on all ranks or on none; those without bounds, on CPUs, are not here
-    shape.requests = agreed_requests(options, largest);
-    padding.requested_rows = shape.requests.back();
-    shape.requests.pop_back();
+    const sampling::ExchangeReport report = options.sampler->report();
+    shape.requests = agreed_room(*options.communicator, report.largest_requests);
+    shape.answers = agreed_room(*options.communicator, report.largest_answers);
+    padding.requested_rows = agreed_room(*options.communicator, {largest.rows}).front();
     options.fetcher->bound_requests(padding.requested_rows);
   }
   options.sampler->pad_nodes(shape);

@@ -49,7 +49,7 @@ Routes routes_of(const PipelineParts& parts, const PipelineOptions& options) {
   const RouteRequest request{.exchange = options.exchange,
                              .padded = options.pad,
                              .bounded = options.sampler_device != comm::TopologyOptions::Compute::cpu &&
-                                        bounds_requests(options.sampler, parts.graph->manifest()),
+                                        bounds_requests(options.sampler),
                              .replicated = parts.graph->is_replicated()};
   check_routes(*parts.ranks.topology, request);
   return choose_routes(*parts.ranks.topology, request);
@@ -365,8 +365,8 @@ struct Pipeline::State {
                          .log = index == 0 && parts.ranks.world->rank() == 0};
     choice.options.max_seeds = schedule.max_seeds();
     choice.options.max_excluded = schedule.max_excluded();
-    const bool directly = routes.requests == Transport::nccl &&
-                          bounds_requests(options.sampler, parts.graph->manifest()) && samples_on_gpu(choice);
+    const bool directly =
+        routes.requests == Transport::nccl && bounds_requests(options.sampler) && samples_on_gpu(choice);
     // A host that looks at the ids of other machines' rows needs them in order.
     choice.options.sorted_inputs = is_distributed() && !(directly && rows_on_devices());
     return make_training_sampler(choice);

@@ -22,10 +22,6 @@ bool bounds_requests(const sampling::SamplerOptions& options) {
          std::ranges::all_of(options.fanouts, [](int fanout) { return fanout >= 0; });
 }
 
-bool bounds_requests(const sampling::SamplerOptions& options, const graph::Manifest& manifest) {
-  return manifest.types.edges.size() == 1 && bounds_requests(options);
-}
-
 void check_routes(const comm::Topology& topology, const RouteRequest& request) {
   if (request.exchange != Transport::nccl || gpus_can_exchange(topology)) return;
   const std::string why =

@@ -34,6 +34,11 @@ Range nodes_of_type(const GraphTypes& types, std::size_t type, Count num_nodes) 
   return range_of(types.node_offsets, type, num_nodes);
 }
 
+std::size_t type_of_node(const GraphTypes& types, NodeId original_id) {
+  if (types.node_offsets.empty()) return 0;
+  return at(std::ranges::upper_bound(types.node_offsets, original_id) - types.node_offsets.begin()) - 1;
+}
+
 Range edges_of_relation(const GraphTypes& types, std::size_t relation, Count num_edges) {
   return range_of(types.edge_offsets, relation, num_edges);
 }

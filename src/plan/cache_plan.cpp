@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "strata/graph/part_file.hpp"
+#include "strata/graph/relation_ranges.hpp"
 #include "strata/plan/forecast.hpp"
 
 namespace strata::plan {
@@ -41,6 +42,25 @@ double mean_list_bytes(const graph::Manifest& manifest, int ranks) {
 }
 
 }  // namespace
+
+CopiedNodes CopiedNodes::of(const graph::Manifest& manifest) {
+  const graph::GraphTypes& types = manifest.types;
+  CopiedNodes copied;
+  for (const std::size_t type : manifest.replicated_types) {
+    copied.nodes += graph::nodes_of_type(types, type, manifest.book.num_nodes()).count;
+    for (std::size_t r = 0; r < types.edges.size(); ++r)
+      if (types.edges[r].destination == types.nodes[type])
+        copied.entries += graph::edges_of_relation(types, r, manifest.num_edges).count;
+  }
+  return copied;
+}
+
+std::int64_t CopiedNodes::bytes(const HaloBudget& keeps, const RegionSizes& sizes, int ranks) const {
+  const std::int64_t rows = nodes * kept_row_bytes(keeps.row_bytes, ranks),
+                     lists = nodes * kept_list_overhead(sizes.id_bytes(), ranks) +
+                             entries * (sizes.edge_bytes() + kSublistBytes);
+  return (keeps.rows ? rows : 0) + (keeps.lists ? lists : 0);
+}
 
 std::int64_t sent_row_bytes(const RunShape& run, const graph::Manifest& manifest) {
   if (manifest.feature_code || run.feature_format != FeatureFormat::stored)

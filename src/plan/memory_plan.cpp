@@ -75,14 +75,17 @@ RegionSizes sizes_of(const RunShape& run, const graph::Manifest& manifest, const
           .replicated = replicated};
 }
 
-/// Of an inductive run, beside the whole lists: at most those of the training nodes.
+/// Of an inductive run, beside the whole lists: at most those of the training nodes, and of other types.
 std::int64_t structure_bytes(const RunShape& run, const graph::Manifest& manifest, const Largest& largest,
                              int machines, bool replicated) {
   const RegionSizes sizes = sizes_of(run, manifest, largest, machines, replicated);
   if (!run.train_edges_only) return sizes.bytes();
   const double share =
-      static_cast<double>(sizes.num_train) / static_cast<double>(std::max<Count>(1, sizes.num_nodes));
-  return sizes.bytes() + (sizes.num_lists() + 1) * 8 + (sizes.in_degrees ? sizes.num_nodes * 4 : 0) +
+      manifest.types.nodes.size() > 1
+          ? 1
+          : static_cast<double>(sizes.num_train) / static_cast<double>(std::max<Count>(1, sizes.num_nodes));
+  return sizes.bytes() + (sizes.num_lists() + 1 + sizes.sublists) * 8 +
+         (sizes.in_degrees ? sizes.num_nodes * 4 : 0) +
          static_cast<std::int64_t>(share * static_cast<double>(sizes.local_edges * sizes.edge_bytes()));
 }
 
@@ -101,6 +104,20 @@ HeatCurve curve_of(Count rows, double accesses, const BatchProfile& profile) {
     curve.points.push_back({below, accesses * profile.heat[at(level)]});
   }
   return curve;
+}
+
+/// As batches::load_parts() does. GPUs have copies of the lists.
+void plan_copies(const RunShape& run, const graph::Manifest& manifest, const Cluster& cluster,
+                 const Largest& largest, std::int64_t row_bytes, MemoryPlan& plan) {
+  if (cluster.machines == 1) return;
+  const CopiedNodes copied = CopiedNodes::of(manifest);
+  const RegionSizes sizes = sizes_of(run, manifest, largest, cluster.machines, plan.replicated);
+  HaloBudget keeps{
+      .rows = row_bytes > 0, .lists = !plan.replicated && !run.train_edges_only, .row_bytes = row_bytes};
+  plan.copies_bytes = copied.bytes(keeps, sizes, cluster.ranks_per_machine());
+  if (!cluster.has_gpus()) return;
+  keeps.rows = false;
+  plan.gpu_graph_bytes += copied.bytes(keeps, sizes, 1);
 }
 
 /// As batches::load_parts() does.
@@ -236,6 +253,7 @@ MemoryPlan plan_memory(const RunShape& run, const graph::Manifest& manifest, con
   } else {
     plan.training_bytes = cluster.ranks * training_host_bytes(run, manifest, profile);
   }
+  plan_copies(run, manifest, cluster, largest, row_bytes, plan);
   plan_cache(run, manifest, cluster, profile, largest, row_bytes, plan);
   plan.fits_host = plan.host_bytes() <= cluster.host_memory;
   return plan;

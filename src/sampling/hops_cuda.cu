@@ -16,10 +16,12 @@ __global__ void read_edge_count(const Count* indptr, const Count* num_dst, Count
 }
 
 /// Cuts lists off at the end of their room, so that later work stays within it, and sets *wanted to the full
-/// size.
-__global__ void clamp_offsets(Count* offsets, Count size, Count room, const Count* num_dst, Count* wanted) {
+/// size, and *overflow to 1 if that is more; null: nobody asks.
+__global__ void clamp_offsets(Count* offsets, Count size, Count room, const Count* num_dst, Count* wanted,
+                              Count* overflow) {
   for (Count i = first_item<Count>(); i < size; i += item_stride<Count>()) {
     if (i == *num_dst) *wanted = offsets[i];
+    if (overflow != nullptr && offsets[i] > room) *overflow = 1;
     offsets[i] = std::min(offsets[i], room);
   }
 }
@@ -235,7 +237,7 @@ void DeviceHops<Id>::choose_everywhere(const DeviceQuery& query, const DevicePic
   local_.wait(forked_);
   chooser_->choose(query, nullptr, out, local_);
   chosen_.record(local_);
-  remote_.exchange->ask(query, *serving_chooser_, stream);
+  remote_.exchange->ask(query, *serving_chooser_, out.edge_bound, stream);
   stream.wait(chosen_);
   remote_.exchange->place_picks(out, stream);
 }
@@ -277,26 +279,27 @@ template <typename Id>
 DeviceEdges<Id> DeviceHops<Id>::choose_lists(const DeviceQuery& query, Count* offsets, BufferSet& set,
                                              const cuda::Stream& stream) {
   HopBuffers& hop = set.buffers.hops[query.hop];
-  const Count* num_edges = set.device_counts().edges + query.hop;
+  const DeviceCounts counts = set.device_counts();
+  const Count* num_edges = counts.edges + query.hop;
+  const bool unbounded = is_unbounded(query.fanout);
+  const Count room = bound_of_edges(query.frontier.bound, static_cast<int>(query.hop));
   reserve(plan_, kDevice, query.frontier.bound, 0, "ranges of neighbors", stream);
-  if (remote_.exchange != nullptr) remote_.exchange->ask(query, *serving_chooser_, stream);
+  if (remote_.exchange != nullptr) remote_.exchange->ask(query, *serving_chooser_, room, stream);
   chooser_->measure(query, plan_.data(), offsets, stream);
   if (remote_.exchange != nullptr) remote_.exchange->place_counts(offsets, stream);
   scan_.exclusive(offsets, query.frontier.bound + 1, stream);
-  if (may_overflow(query.fanout)) {
+  if (!unbounded && may_overflow(query.fanout)) {
     const Count size = query.frontier.bound + 1;
-    clamp_offsets<<<blocks_for(size), kThreads, 0, stream.get()>>>(
-        offsets, size, bound_of_edges(query.frontier.bound, static_cast<int>(query.hop)),
-        query.frontier.count, set.device_counts().wanted + query.hop);
+    clamp_offsets<<<blocks_for(size), kThreads, 0, stream.get()>>>(offsets, size, room, query.frontier.count,
+                                                                   counts.wanted + query.hop,
+                                                                   distributed_ ? counts.overflow : nullptr);
     cuda::check_launch("clamp_offsets");
   }
-  read_edge_count<<<1, 1, 0, stream.get()>>>(offsets, query.frontier.count,
-                                             set.device_counts().edges + query.hop);
+  read_edge_count<<<1, 1, 0, stream.get()>>>(offsets, query.frontier.count, counts.edges + query.hop);
   cuda::check_launch("read_edge_count");
 
-  const Count bound = is_unbounded(query.fanout)
-                          ? read_counts(set, stream).edges[query.hop]
-                          : bound_of_edges(query.frontier.bound, static_cast<int>(query.hop));
+  const Count bound = unbounded ? read_counts(set, stream).edges[query.hop] : room;
+  if (unbounded && may_overflow(query.fanout)) grow_room(query.hop, bound);
   reserve_edges(hop, bound, stream);
   const DevicePickOutput<Id> out{.neighbors = neighbors_of(hop),
                                  .edge_ids = options_.edge_ids ? hop.edge_ids.data() : nullptr,
@@ -353,12 +356,12 @@ Count DeviceHops<Id>::bound_of_nodes(Count num_known, Count num_edges) const {
 /// Whether a hop may have more edges than there is room for; see DevicePickChooser::bounded_by_fanout.
 template <typename Id>
 bool DeviceHops<Id>::may_overflow(int fanout) const {
-  return fanout > 0 && !chooser_->bounded_by_fanout() && !distributed_;
+  return fanout > 0 && !chooser_->bounded_by_fanout();
 }
 /// Whether the host must know a hop's edges before there is room for them.
 template <typename Id>
 bool DeviceHops<Id>::is_unbounded(int fanout) const {
-  return fanout < 0 || (!chooser_->bounded_by_fanout() && distributed_);
+  return fanout < 0 || (remote_.staged && !chooser_->bounded_by_fanout());
 }
 
 /// Frontier nodes are distinct, so that together they have no more neighbors than the graph has edges,
@@ -379,10 +382,21 @@ bool DeviceHops<Id>::grow_room(const BufferSet& set) {
   const DeviceCounts counts = set.counts_on_host();
   for (std::size_t hop = 0; hop < room_.size(); ++hop) {
     if (counts.wanted[hop] <= counts.edges[hop]) continue;
-    room_[hop] = counts.wanted[hop] + counts.wanted[hop] / 4;
+    grow_room(hop, counts.wanted[hop]);
     grown = true;
   }
   return grown;
+}
+
+template <typename Id>
+void DeviceHops<Id>::make_room(const std::vector<Count>& num_edges) {
+  for (std::size_t hop = 0; hop < room_.size(); ++hop)
+    if (may_overflow(options_.fanouts[hop])) grow_room(hop, num_edges[hop]);
+}
+
+template <typename Id>
+void DeviceHops<Id>::grow_room(std::size_t hop, Count num_edges) {
+  room_[hop] = std::max(room_[hop], num_edges + num_edges / 4);
 }
 
 /// Waits for the stream and returns the current counts.

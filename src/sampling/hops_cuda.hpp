@@ -40,6 +40,8 @@ class DeviceHops {
   PaddedShape bounds() const;
   /// Makes nodes from `num_nodes` on -1; see MiniBatchSampler::pad_nodes.
   void pad_nodes(Count num_nodes) { padded_nodes_ = num_nodes; }
+  /// Has room for so many edges of each hop, and for the nodes that they lead to; bounds() grows.
+  void make_room(const std::vector<Count>& num_edges);
   /// Remembers the room that a batch lacked; returns whether any hop lacked room.
   bool grow_room(const BufferSet& set);
   /// Runs the work beside the hops on the SMs of `stream`; returns whether that is new.
@@ -57,6 +59,7 @@ class DeviceHops {
   bool is_unbounded(int fanout) const;
   Count bound_of_nodes(Count num_known, Count num_edges) const;
   Count bound_of_edges(Count num_dst, int hop) const;
+  void grow_room(std::size_t hop, Count num_edges);
 
   Count run_hop(const DeviceQuery& query, BufferSet& set, const cuda::Stream& stream);
   DeviceEdges<Id> choose_strided(const DeviceQuery& query, HopBuffers& hop, const DeviceCounts& counts,

@@ -142,7 +142,8 @@ MiniBatch blocks_of(const MiniBatchBuffers& buffers, const SamplerOptions& optio
 
 ExchangeReport& ExchangeReport::operator+=(const ExchangeReport& other) {
   const std::size_t hops = std::max(traffic.size(), other.traffic.size());
-  for (auto* numbers : {&frontier_nodes, &remote_nodes, &cached_nodes, &hop_bytes, &largest_requests})
+  for (auto* numbers :
+       {&frontier_nodes, &remote_nodes, &cached_nodes, &hop_bytes, &largest_requests, &largest_answers})
     numbers->resize(hops);
   traffic.resize(hops);
   for (std::size_t hop = 0; hop < other.traffic.size(); ++hop) {
@@ -152,6 +153,7 @@ ExchangeReport& ExchangeReport::operator+=(const ExchangeReport& other) {
     hop_bytes[hop] += other.hop_bytes[hop];
     traffic[hop] += other.traffic[hop];
     largest_requests[hop] = std::max(largest_requests[hop], other.largest_requests[hop]);
+    largest_answers[hop] = std::max(largest_answers[hop], other.largest_answers[hop]);
   }
   bytes_sent += other.bytes_sent;
   bytes_received += other.bytes_received;

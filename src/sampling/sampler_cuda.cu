@@ -32,8 +32,8 @@ class CudaSampler final : public MiniBatchSampler {
         hops_(view, options_, staged_.active()),
         scratch_free_(view.device) {
     check_whole_inputs(options, view, staged_.active());
-    if (staged_.active() && exchange.on_devices != nullptr && has_fixed_fanouts() &&
-        hops_.bounded_by_fanouts())
+    const bool bounded = hops_.bounded_by_fanouts() || view.sublists.first != nullptr;
+    if (staged_.active() && exchange.on_devices != nullptr && has_fixed_fanouts() && bounded)
       direct_ = std::make_unique<DirectExchange<Id>>(exchange, options, view.device);
     for (int s = 0; s < num_buffers; ++s)
       buffers_.push_back(
@@ -66,6 +66,7 @@ class CudaSampler final : public MiniBatchSampler {
     const bool repeated = *set.counts_on_host().overflow > 0;  // on all ranks alike
     if (repeated) {
       direct_->grow_caps();
+      hops_.grow_room(set);
       sample_again(set, {&staged_, true});
       ++repeated_batches_;
     }
@@ -113,10 +114,10 @@ class CudaSampler final : public MiniBatchSampler {
   }
 
   void pad_nodes(const PaddedShape& shape) override {
-    const PaddedShape most = bounds();
-    if (most.nodes.empty()) return;
-    hops_.pad_nodes(std::min(shape.nodes.back(), most.nodes.back()));
-    if (direct_) direct_->set_caps(shape.requests);
+    if (bounds().nodes.empty()) return;
+    hops_.make_room(shape.entries);
+    hops_.pad_nodes(std::min(shape.nodes.back(), bounds().nodes.back()));
+    if (direct_) direct_->set_caps({.nodes = shape.requests, .picks = shape.answers});
     forget_graphs();  // requests have another size
   }
 

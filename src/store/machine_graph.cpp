@@ -136,11 +136,6 @@ void GraphState::place(const comm::Machine& machine, plan::GraphPlacement& place
 }
 
 void check_options(const graph::Manifest& manifest, const LoadOptions& options) {
-  if (options.train_edges_only && manifest.types.edges.size() > 1)
-    throw InputError(fmt::format("the graph \"{}\" has several relations, of which only all edges can be "
-                                 "sampled, not those among training nodes alone",
-                                 manifest.name),
-                     "Leave --inductive out.");
   if (options.edge_split && manifest.types.edges.size() > 1)
     throw InputError(
         fmt::format("the graph \"{}\" has several relations, whose edges are not split", manifest.name),

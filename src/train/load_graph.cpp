@@ -152,8 +152,9 @@ void tell_train_edges(const RunContext& context, const store::MachineGraph& grap
                  format_count(edges[1]));
     return;
   }
-  spdlog::info("inductive: training sees {} of {} edges, those among {} training nodes",
-               format_count(edges[0]), format_count(edges[1]), format_count(std::ssize(graph.train_nodes())));
+  spdlog::info("inductive: training sees {} of {} edges, those among {} training nodes{}",
+               format_count(edges[0]), format_count(edges[1]), format_count(std::ssize(graph.train_nodes())),
+               graph.manifest().types.nodes.size() > 1 ? " and nodes of other types" : "");
 }
 
 store::MachineGraph generate(const Loading& loading, const graph::SyntheticSpec& spec) {

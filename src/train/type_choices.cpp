@@ -33,11 +33,6 @@ std::vector<std::vector<int>> fanouts_by_relation(const TrainConfig& config, con
 /// All neighbors are more than any number of them.
 int larger(int a, int b) { return a < 0 || b < 0 ? -1 : std::max(a, b); }
 
-std::size_t type_of_id(NodeId original_id, const graph::GraphTypes& types) {
-  const auto next = std::ranges::upper_bound(types.node_offsets, original_id);
-  return static_cast<std::size_t>(next - types.node_offsets.begin()) - 1;
-}
-
 }  // namespace
 
 std::size_t relation_named(const std::string& name, const graph::GraphTypes& types) {
@@ -66,9 +61,6 @@ void check_types(const TrainConfig& config, const graph::GraphTypes& types, Coun
                     "one of each",
                     enum_name(config.model), types.nodes.size(), types.edges.size(), enum_name(config.model)),
         "Give --model rgcn, rsage, rgat or hgt.");
-  if (config.inductive)
-    throw InputError("--inductive is not possible on a graph of several types",
-                     "Leave it out, or give a graph without the nodes that training must not see.");
 }
 
 void choose_fanouts(const TrainConfig& config, const graph::GraphTypes& types,
@@ -119,7 +111,7 @@ TargetType find_target(const std::string& name, const store::MachineGraph& graph
   if (types.nodes.size() == 1) return {types.nodes.front(), {0, num_nodes}};
   const std::span<const NodeId> train = graph.train_nodes();  // ascending by original id
   const store::GraphView& view = graph.host_view();
-  const auto type_of = [&](NodeId node) { return type_of_id(view.original_ids[node], types); };
+  const auto type_of = [&](NodeId node) { return graph::type_of_node(types, view.original_ids[node]); };
   if (!train.empty() && type_of(train.front()) == type_of(train.back())) {
     const std::size_t type = type_of(train.front());
     return {types.nodes[type], graph::nodes_of_type(types, type, num_nodes)};

@@ -3,7 +3,6 @@
 #include <cstdint>
 
 #include "strata/comm/machine.hpp"
-#include "strata/graph/part_file.hpp"
 #include "strata/sampling/sampler.hpp"
 #include "strata/util/text.hpp"
 
@@ -39,8 +38,6 @@ struct RouteRequest {
 /// Whether what a batch asks other machines for is bounded by its fanouts, so that messages can have one size
 /// for all batches; see sampling::PaddedShape.
 bool bounds_requests(const sampling::SamplerOptions& options);
-/// The same on a graph: over several relations a node gets more than the fanout.
-bool bounds_requests(const sampling::SamplerOptions& options, const graph::Manifest& manifest);
 
 /// Throws InputError if nccl is requested where some rank has no GPU of its own, or there is one machine.
 void check_routes(const comm::Topology& topology, const RouteRequest& request);

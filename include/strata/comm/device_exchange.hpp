@@ -163,7 +163,7 @@ constexpr Count grown_cap(Count cap) { return rounded_cap(cap + cap / 10 + 64); 
 ///
 /// A rank packs the ids that belong to other machines into segments, one per machine, each with room for
 /// `cap` ids; the rest of a segment is -1. It sends each to the machine's server, and gets one from each
-/// client. Answers have a fixed number of bytes per id, and travel back in the same order.
+/// client. Answers have a fixed number of bytes per segment, and travel back in the same order.
 ///
 ///     machines {0..9}, {10..19}, {20..29}; cap 3; rank on machine 0 packs {4, 12, 25, 17, 8}:
 ///     asked {12, 17, -1 | 25, -1, -1}   positions {1, 3, -1 | 2, -1, -1}
@@ -205,24 +205,26 @@ class IdSegments {
   /// [num_served()] ids that the clients ask for; -1: padding.
   const Id* served() const { return served_.data(); }
 
-  /// What is known of each id: `from` for the ids that this rank serves, `to` for those that it asked for.
+  /// What is known of the ids of each segment: `from` for those that this rank serves, `to` for those that it
+  /// asked for.
   struct Answer {
-    const void* from = nullptr;  ///< [num_served()]
-    void* to = nullptr;          ///< [num_asked()]
-    Count bytes_per_id = 0;
+    const void* from = nullptr;  ///< [num_clients()]
+    void* to = nullptr;          ///< [num_servers()]
+    Count bytes_per_segment = 0;
   };
   void answer(std::span<const Answer> answers, const cuda::Stream& stream);
 
-  /// Bytes that one round of `cap` ids sends, for the ids and for answers of `bytes_per_id` bytes each.
-  Count bytes_sent(Count bytes_per_id) const;
-  Count bytes_received(Count bytes_per_id) const;
+  /// Bytes that one round sends, for the ids and for answers of `bytes_per_segment` bytes each.
+  Count bytes_sent(Count bytes_per_segment) const;
+  Count bytes_received(Count bytes_per_segment) const;
+
+  Count num_servers() const { return std::ssize(peers_.servers); }
+  Count num_clients() const { return std::ssize(peers_.clients); }
 
  private:
   Packed packed() const;
   Count num_last() const;
   Count packed_bytes() const;
-  Count num_servers() const { return std::ssize(peers_.servers); }
-  Count num_clients() const { return std::ssize(peers_.clients); }
 
   SegmentPeers peers_;
   DeviceExchange& wire_;

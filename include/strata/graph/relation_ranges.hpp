@@ -17,6 +17,7 @@ std::string joined_name_of(const EdgeType& type);  ///< in files and options: "a
 
 /// Original ids of the nodes of a type: all of them if there is one type.
 Range nodes_of_type(const GraphTypes& types, std::size_t type, Count num_nodes);
+std::size_t type_of_node(const GraphTypes& types, NodeId original_id);  ///< its number
 /// Edge ids of a relation: all of them if there is one.
 Range edges_of_relation(const GraphTypes& types, std::size_t relation, Count num_edges);
 

@@ -109,6 +109,16 @@ std::int64_t sent_row_bytes(const RunShape& run, const graph::Manifest& manifest
 /// Bytes of rows as they travel, and of neighbors over MPI.
 WireBytes wire_bytes(const RunShape& run, const graph::Manifest& manifest);
 
+/// The nodes of the types that every machine keeps copies of (graph::Manifest::replicated_types), and the
+/// entries of their lists.
+struct CopiedNodes {
+  Count nodes = 0, entries = 0;
+
+  static CopiedNodes of(const graph::Manifest& manifest);
+  /// Bytes of host memory that the rows and lists take which `keeps` says, if another machine owns all.
+  std::int64_t bytes(const HaloBudget& keeps, const RegionSizes& sizes, int ranks) const;
+};
+
 /// What the profile's batches read of `others` nodes of other machines, by how hot these are in their parts.
 struct ExpectedOffer {
   const RunShape& run;
@@ -249,9 +259,10 @@ std::int64_t training_host_bytes(const RunShape& run, const graph::Manifest& man
 struct MemoryPlan {
   std::int64_t structure_bytes = 0;  ///< in host memory: lists, ids, labels, splits
   std::int64_t feature_bytes = 0;    ///< in host memory: rows that the GPUs have no room for, or all
-  std::int64_t cache_bytes = 0;      ///< in host memory, of what other machines own
+  std::int64_t copies_bytes = 0;     ///< in host memory: nodes of small types that other machines own
+  std::int64_t cache_bytes = 0;      ///< in host memory, of what else other machines own
   std::int64_t training_bytes = 0;   ///< in host memory, of all ranks; 0 where GPUs compute
-  std::int64_t graph_bytes() const { return structure_bytes + feature_bytes + cache_bytes; }
+  std::int64_t graph_bytes() const { return structure_bytes + feature_bytes + copies_bytes + cache_bytes; }
   std::int64_t host_bytes() const { return graph_bytes() + training_bytes; }
   std::int64_t gpu_training_bytes = 0, gpu_graph_bytes = 0;  ///< per GPU
   std::int64_t gpu_budget_bytes = 0;                         ///< per GPU, for the graph

@@ -89,6 +89,8 @@ struct PaddedShape {
   std::vector<Count> entries;  ///< [hops] of `indices`
   /// [hops] nodes that a rank asks another machine for; the same on all ranks. Empty without an exchange.
   std::vector<Count> requests = {};
+  /// [hops] picks of these nodes, where a node may have more of them than the fanout: over several relations.
+  std::vector<Count> answers = {};
 };
 
 /// Pads a batch of a GPU sampler to the shape. Returns false and changes nothing if the batch does not fit,

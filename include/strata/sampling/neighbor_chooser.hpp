@@ -50,11 +50,12 @@ class NeighborChooser {
   virtual void choose(const PickQuery& query, ChosenNeighbors& out) = 0;
 };
 
-/// Nodes in device memory; the host need not know how many. A node may occur several times, as in PickQuery.
+/// Nodes in device memory; the host need not know how many.
 struct DeviceFrontier {
   const NodeId* nodes = nullptr;
   const Count* count = nullptr;  ///< on the device
   Count bound = 0;               ///< at least the count
+  bool distinct = true;          ///< false: a node may occur several times, as in PickQuery
 };
 
 /// PickQuery::excluded in device memory.

@@ -111,10 +111,11 @@ struct ExchangeReport {
   std::vector<Count> hop_bytes;                     ///< bytes sent, by hop
   std::vector<HopTraffic> traffic;                  ///< by hop
   std::vector<Count> largest_requests;              ///< by hop: most nodes asked of one rank in one batch
+  std::vector<Count> largest_answers;               ///< by hop: most picks of these nodes
   Count bytes_sent = 0, bytes_received = 0;
   double seconds = 0;          ///< that messages took, including waits for other ranks
   double waited_seconds = 0;   ///< those that the sampler waited for; the others passed while it sampled
-  Count repeated_batches = 0;  ///< sampled once more, because a request did not fit its message
+  Count repeated_batches = 0;  ///< sampled once more, because something did not fit its room
 
   explicit ExchangeReport(std::size_t num_hops = 0)
       : frontier_nodes(num_hops),
@@ -122,7 +123,8 @@ struct ExchangeReport {
         cached_nodes(num_hops),
         hop_bytes(num_hops),
         traffic(num_hops),
-        largest_requests(num_hops) {}
+        largest_requests(num_hops),
+        largest_answers(num_hops) {}
 
   /// Adds what another exchange did with the same hops.
   ExchangeReport& operator+=(const ExchangeReport& other);
@@ -176,7 +178,8 @@ class MiniBatchSampler {
   /// The next enqueue() chooses none of these entries; see PickQuery::excluded.
   virtual void exclude(const ExcludedEntries& entries) = 0;
 
-  /// The most that a batch can need, if that is known beforehand; else a shape without hops.
+  /// The most that a batch can need, if that is known beforehand; else a shape without hops. Where fanouts
+  /// do not bound a node's picks, it is more after a batch that needed more.
   virtual PaddedShape bounds() const { return {}; }
   /// From the next batch on, pad() may give batches this shape, which must lie within bounds(): src_nodes
   /// after the sampled ones are then -1, with original id 0 and degree 0. Call it only between batches, and

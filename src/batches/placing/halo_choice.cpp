@@ -331,15 +331,10 @@ void log_choice(const plan::HaloAmounts& amounts) {
 
 }  // namespace
 
-ReplicatedNodes::ReplicatedNodes(const graph::Manifest& manifest) {
-  const graph::GraphTypes& types = manifest.types;
+ReplicatedNodes::ReplicatedNodes(const graph::Manifest& manifest) : all_(plan::CopiedNodes::of(manifest)) {
   for (const std::size_t type : manifest.replicated_types) {
-    ids_.push_back(graph::nodes_of_type(types, type, manifest.book.num_nodes()));
-    types_.push_back(types.nodes[type]);
-    nodes_ += ids_.back().count;
-    for (std::size_t r = 0; r < types.edges.size(); ++r)
-      if (types.edges[r].destination == types_.back())
-        entries_ += graph::edges_of_relation(types, r, manifest.num_edges).count;
+    ids_.push_back(graph::nodes_of_type(manifest.types, type, manifest.book.num_nodes()));
+    types_.push_back(manifest.types.nodes[type]);
   }
 }
 
@@ -348,23 +343,16 @@ bool ReplicatedNodes::has(NodeId original_id) const {
       ids_, [&](const Range& ids) { return original_id >= ids.first && original_id < ids.end(); });
 }
 
-std::int64_t ReplicatedNodes::bytes(const plan::HaloBudget& keeps, const plan::RegionSizes& sizes,
-                                    int ranks) const {
-  const std::int64_t rows = nodes_ * plan::kept_row_bytes(keeps.row_bytes, ranks);
-  const std::int64_t lists = nodes_ * plan::kept_list_overhead(sizes.id_bytes(), ranks) +
-                             entries_ * (sizes.edge_bytes() + plan::kSublistBytes);
-  return (keeps.rows ? rows : 0) + (keeps.lists ? lists : 0);
-}
-
 void ReplicatedNodes::log() const {
-  spdlog::info("every machine keeps copies of the {} of {}: {}", counted(nodes_, "node"),
+  spdlog::info("every machine keeps copies of the {} of {}: {}", counted(all_.nodes, "node"),
                counted(std::ssize(types_), "type"), fmt::join(types_, ", "));
 }
 
 std::int64_t gpu_bytes_of_lists(const store::HaloNodes& nodes, const plan::RegionSizes& sizes) {
   if (!nodes.lists) return 0;
   const Count lists = nodes.lists->size(), edges = nodes.indptr->data()[lists];
-  return lists * plan::kept_list_overhead(sizes.id_bytes(), 1) + edges * sizes.edge_bytes();
+  const std::int64_t sublists = sizes.num_relations > 1 ? edges * plan::kSublistBytes : 0;
+  return lists * plan::kept_list_overhead(sizes.id_bytes(), 1) + edges * sizes.edge_bytes() + sublists;
 }
 
 store::HaloNodes choose_halo(const comm::Ranks& ranks, const store::OpenGraph& graph,

@@ -8,7 +8,7 @@
 #include "strata/batches/placed_graph.hpp"
 #include "strata/comm/machine.hpp"
 #include "strata/graph/part_file.hpp"
-#include "strata/plan/halo_plan.hpp"
+#include "strata/plan/forecast.hpp"
 #include "strata/store/open_graph.hpp"
 #include "strata/util/ranges.hpp"
 
@@ -19,18 +19,16 @@ class ReplicatedNodes {
  public:
   explicit ReplicatedNodes(const graph::Manifest& manifest);
 
-  bool any() const { return nodes_ > 0; }
+  bool any() const { return all_.nodes > 0; }
   bool has(NodeId original_id) const;
-  Count nodes() const { return nodes_; }
-  /// Bytes of host memory that the rows and lists take which `keeps` says, if another machine owns all.
-  std::int64_t bytes(const plan::HaloBudget& keeps, const plan::RegionSizes& sizes, int ranks) const;
+  const plan::CopiedNodes& all() const { return all_; }
   /// Logs what there is. For one rank.
   void log() const;
 
  private:
   std::vector<Range> ids_;  // ascending
   std::vector<std::string> types_;
-  Count nodes_ = 0, entries_ = 0;
+  plan::CopiedNodes all_;
 };
 
 /// What a machine keeps of others.

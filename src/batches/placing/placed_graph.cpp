@@ -86,11 +86,11 @@ bool replication_fits(const store::OpenParts& parts, const comm::Ranks& ranks, c
 
 /// What is kept of replicated types, whatever the budget.
 plan::HaloBudget kept_of_replicated(const store::OpenParts& parts, const comm::Ranks& ranks,
-                                    const ReplicatedNodes& replicated) {
+                                    const ReplicatedNodes& replicated, const store::LoadOptions& options) {
   if (!ranks.on_several_machines() || !replicated.any()) return {.rows = false, .lists = false};
   const bool has_rows = parts.manifest().feature_cols > 0;
   return {.rows = has_rows,
-          .lists = !parts.sizes().replicated,
+          .lists = !parts.sizes().replicated && !options.leaves_edges_out(),
           .row_bytes = has_rows ? parts.features().row_bytes() : 0};
 }
 
@@ -169,14 +169,15 @@ store::MachineGraph load_parts(const graph::PartsOrigin& origin, const comm::Ran
       replication_fits(parts, ranks, before, gpus.all))
     parts.take_all_lists();
   HaloWanted wanted{.budget = {}, .replicated = ReplicatedNodes(parts.manifest())};
-  wanted.of_replicated = kept_of_replicated(parts, ranks, wanted.replicated);
-  const std::int64_t least = plan::least_host_bytes(parts.sizes(), parts.features(), gpus.all) +
-                             wanted.replicated.bytes(wanted.of_replicated, parts.sizes(), machine.size());
+  wanted.of_replicated = kept_of_replicated(parts, ranks, wanted.replicated, options);
+  const std::int64_t least =
+      plan::least_host_bytes(parts.sizes(), parts.features(), gpus.all) +
+      wanted.replicated.all().bytes(wanted.of_replicated, parts.sizes(), machine.size());
   // An error of one machine reaches the others, which would otherwise wait for it when memory is measured.
   world.together([&] { refuse_if_too_large({"its parts", least}, before, ranks, parts.manifest()); });
   wanted.budget = halo_budget(parts, ranks, options, before.free - least, gpus.each);
   const Count aliases = plan::most_lists(wanted.budget, parts.sizes(), machine.size()) +
-                        (wanted.of_replicated.lists ? wanted.replicated.nodes() : 0);
+                        (wanted.of_replicated.lists ? wanted.replicated.all().nodes : 0);
   store::OpenGraph graph = std::move(parts).read(aliases);
   if (options.split_nodes && ranks.on_several_machines()) graph.add_up_splits(ranks);
 

@@ -149,7 +149,8 @@ void CudaDirectRows::bring() {
     local_.gather(segments_.served(), served, {.data = served_rows_.data(), .dtype = sent_type_}, stream_);
   }
   launch(answers_, [this] {
-    const comm::IdSegments<NodeId>::Answer rows{served_rows_.data(), arrived_rows_.data(), sent_row_bytes()};
+    const comm::IdSegments<NodeId>::Answer rows{served_rows_.data(), arrived_rows_.data(),
+                                                cap_ * sent_row_bytes()};
     if (cap_ > 0) segments_.answer({&rows, 1}, stream_);
     wire_.max(numbers_.data() + kOverflow, 1, stream_);
     cuda::copy_async(overflow_.data(), numbers_.data() + kOverflow, sizeof(Count), stream_);
@@ -199,9 +200,9 @@ void CudaDirectRows::take_times() {
 }
 
 void CudaDirectRows::count_messages() {
-  const Count sent = segments_.bytes_sent(sent_row_bytes()), requested = segments_.bytes_sent(0);
+  const Count sent = segments_.bytes_sent(cap_ * sent_row_bytes()), requested = segments_.bytes_sent(0);
   report_.bytes_sent += sent;
-  report_.bytes_received += segments_.bytes_received(sent_row_bytes());
+  report_.bytes_received += segments_.bytes_received(cap_ * sent_row_bytes());
   report_.request_messages += segments_.num_asked() / cap_;
   report_.request_bytes += requested;
   report_.row_messages += segments_.num_served() / cap_;

@@ -102,7 +102,7 @@ void IdSegments<Id>::answer(std::span<const Answer> answers, const cuda::Stream&
   std::vector<DeviceExchange::Outgoing> sends;
   std::vector<DeviceExchange::Incoming> receives;
   for (const Answer& answer : answers) {
-    const Count bytes = cap_ * answer.bytes_per_id;
+    const Count bytes = answer.bytes_per_segment;
     for (Count c = 0; c < num_clients(); ++c)
       sends.push_back({peers_.clients[at(c)], static_cast<const std::byte*>(answer.from) + c * bytes, bytes});
     for (Count s = 0; s < num_servers(); ++s)
@@ -112,13 +112,13 @@ void IdSegments<Id>::answer(std::span<const Answer> answers, const cuda::Stream&
 }
 
 template <typename Id>
-Count IdSegments<Id>::bytes_sent(Count bytes_per_id) const {
-  return num_asked() * static_cast<Count>(sizeof(Id)) + num_served() * bytes_per_id;
+Count IdSegments<Id>::bytes_sent(Count bytes_per_segment) const {
+  return num_asked() * static_cast<Count>(sizeof(Id)) + num_clients() * bytes_per_segment;
 }
 
 template <typename Id>
-Count IdSegments<Id>::bytes_received(Count bytes_per_id) const {
-  return num_served() * static_cast<Count>(sizeof(Id)) + num_asked() * bytes_per_id;
+Count IdSegments<Id>::bytes_received(Count bytes_per_segment) const {
+  return num_served() * static_cast<Count>(sizeof(Id)) + num_servers() * bytes_per_segment;
 }
 
 template class IdSegments<std::int32_t>;

@@ -134,6 +134,7 @@ struct RgcnLayer : torch::nn::Module {
 class RgcnModel final : public RelationModel {
  public:
   explicit RgcnModel(const ModelOptions& options) : RelationModel(options, options.layers()) {
+    traits_.takes_edge_weights = true;
     for (int i = 0; i < num_layers(); ++i)
       layers_.push_back(std::make_shared<RgcnLayer>(input_cols(i), output_cols(i), options, i));
     register_layers({layers_.begin(), layers_.end()});
@@ -159,6 +160,7 @@ class RgcnModel final : public RelationModel {
 class RsageModel final : public RelationModel {
  public:
   explicit RsageModel(const ModelOptions& options) : RelationModel(options, options.layers()) {
+    traits_.takes_edge_weights = true;
     const std::vector<graph::EdgeType>& relations = options.types.edges;
     std::vector<std::shared_ptr<torch::nn::Module>> layers;
     for (int i = 0; i < num_layers(); ++i) {

@@ -47,6 +47,7 @@ struct RowArrays {
   at::Tensor places = {};                         // of the block's edges, in the order of rows
   at::Tensor row_of_edge = {}, dst_of_edge = {};  // in the order of rows
   at::Tensor src_indptr = {}, rows_of_src = {}, edges_of_src = {};  // of the transposes
+  at::Tensor weights = {};  // f32 of the edges of `neighbors`; undefined: all count once
 };
 
 std::shared_ptr<RelationRows> rows_of(const Block& block, const RowArrays& of) {
@@ -65,6 +66,10 @@ std::shared_ptr<RelationRows> rows_of(const Block& block, const RowArrays& of) {
     rows->neighbors.transposed_indptr = rows->edges.transposed_indptr = longs(of.src_indptr);
     rows->neighbors.transposed_indices = ints(of.rows_of_src);
     rows->edges.transposed_indices = ints(of.edges_of_src);
+  }
+  if (of.weights.defined()) {
+    rows->neighbors.edge_weights = of.weights.const_data_ptr<float>();
+    rows->weights = of.weights;
   }
   rows->nodes = {.device = block.device,
                  .num_dst = block.num_dst,
@@ -147,6 +152,7 @@ std::shared_ptr<const RelationRows> make_on_cpu(const LabelledEdges& in, const R
                .places = at::empty({num_edges}, ints_of(block)),
                .row_of_edge = at::empty({num_edges}, ints_of(block)),
                .dst_of_edge = at::empty({num_edges}, ints_of(block))};
+  if (block.edge_weights != nullptr) of.weights = at::empty({num_edges}, options_of(block).dtype(at::kFloat));
   auto* const row_indptr = of.row_indptr.mutable_data_ptr<std::int64_t>();
   auto* const sources = of.sources.mutable_data_ptr<std::int32_t>();
   auto* const node_indptr = of.node_indptr.mutable_data_ptr<std::int64_t>();
@@ -169,6 +175,7 @@ std::shared_ptr<const RelationRows> make_on_cpu(const LabelledEdges& in, const R
       }
       const std::int32_t place = next_edge[label]++;
       sources[place] = block.indices[e];
+      if (of.weights.defined()) of.weights.mutable_data_ptr<float>()[place] = block.edge_weights[e];
       places[e] = place;
       row_of_edge[place] = next_row[label] - 1;
       dst_of_edge[place] = static_cast<std::int32_t>(d);
@@ -239,6 +246,9 @@ std::shared_ptr<const RelationRows> make_relation_rows_by_torch(const LabelledEd
   RowArrays of;
   of.row_indptr = sorted_starts(row, bound + 1);
   of.sources = wrap(block.indices, num_edges, ints_of(block)).index_select(0, order);
+  if (block.edge_weights != nullptr)
+    of.weights =
+        wrap(block.edge_weights, num_edges, options_of(block).dtype(at::kFloat)).index_select(0, order);
   of.edge_indptr = at::minimum(at::arange(num_edges + 1, longs_of(block)), count);
   of.has_node = sums_before(of.row_indptr.slice(0, 1).gt(of.row_indptr.slice(0, 0, -1)));
   of.dst_of_rows = at::zeros({bound + 1}, ints_of(block))

@@ -34,6 +34,7 @@ struct RelationRows {
   sampling::Block edges;       ///< src nodes -> edges in the order of rows, each of which has one
   sampling::Block of_rows;     ///< edges in that order -> rows, with transpose
   sampling::Block of_nodes;    ///< edges in that order -> dst nodes, with transpose
+  at::Tensor weights;          ///< those of `neighbors`, if the block has some (Block::edge_weights)
   std::vector<at::Tensor> arrays;
 
   Count size() const { return neighbors.num_dst; }

@@ -155,22 +155,16 @@ class SublistDeviceChooser final : public DevicePickChooser<Id> {
     count_entries<<<blocks_for(bound + 1), kThreads, 0, stream.get()>>>(nodes, entries_);
     cuda::check_launch("count_entries");
     scan_.exclusive(entries_.first, bound + 1, stream);
-    const Count most = most_entries(bound, stream);
+    const Count most = most_entries(nodes.frontier);
     make_room(most, stream);
     entries_ = {first_.data(), lists_.data(), list_nodes_.data(), list_picks_.data(), most};
     list_entries<<<blocks_for(most), kThreads, 0, stream.get()>>>(nodes, entries_);
     cuda::check_launch("list_entries");
   }
 
-  /// Where this machine has all nodes, those of a query are distinct. Elsewhere several ranks may ask about a
-  /// node at once; requests then pass through the host, which may wait.
-  Count most_entries(Count bound, const cuda::Stream& stream) const {
-    if (view_.num_local == view_.num_nodes)
-      return std::min(bound * std::max<Count>(1, view_.sublists.most_per_node), view_.sublists.count + bound);
-    Count entries = 0;
-    cuda::copy_async(&entries, entries_.first + bound, sizeof(entries), stream);
-    stream.synchronize();
-    return entries;
+  Count most_entries(const DeviceFrontier& frontier) const {
+    const Count most = frontier.bound * std::max<Count>(1, view_.sublists.most_per_node);
+    return frontier.distinct ? std::min(most, view_.sublists.count + frontier.bound) : most;
   }
 
   void make_room(Count entries, const cuda::Stream& stream) {

@@ -13,8 +13,10 @@ class DeviceNeighborExchange {
  public:
   virtual ~DeviceNeighborExchange() = default;
 
-  /// Asks other machines for the picks of the query's remote nodes, and answers their requests. Collective.
-  virtual void ask(const DeviceQuery& query, DevicePickChooser<Id>& chooser, const cuda::Stream& stream) = 0;
+  /// Asks other machines for the picks of the query's remote nodes, and answers their requests; the batch has
+  /// room for `edge_bound` picks of the hop. Collective.
+  virtual void ask(const DeviceQuery& query, DevicePickChooser<Id>& chooser, Count edge_bound,
+                   const cuda::Stream& stream) = 0;
   /// Sets counts[i] to the number of picks of node i, for the remote nodes.
   virtual void place_counts(Count* counts, const cuda::Stream& stream) = 0;
   /// Writes the remote nodes' picks, which are packed or have a fixed stride, and marks them in out.met if it

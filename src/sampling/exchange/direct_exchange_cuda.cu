@@ -44,6 +44,7 @@ DirectExchange<Id>::DirectExchange(const ExchangeContext& context, const Sampler
           comm::SegmentPeers::of(*context.topology, context.machine_offsets, context.communicator->rank()),
           wire_, device),
       serving_(device),
+      packed_serving_(device),
       served_count_(kDevice, 1, kServing, device),
       frontier_nodes_(kDevice, std::ssize(options.fanouts), kAsking, device),
       remote_nodes_(kDevice, std::ssize(options.fanouts), kAsking, device),
@@ -58,8 +59,8 @@ DirectExchange<Id>::DirectExchange(const ExchangeContext& context, const Sampler
 }
 
 template <typename Id>
-void DirectExchange<Id>::set_caps(std::span<const Count> caps) {
-  caps_.assign(caps.begin(), caps.end());
+void DirectExchange<Id>::set_caps(Caps caps) {
+  caps_ = std::move(caps);
   std::ranges::fill(batch_traffic_, HopTraffic{});
   const cuda::DeviceGuard guard(device_);
   const bool any_kept = halo_ != nullptr && halo_->index.size() > 0;
@@ -70,11 +71,12 @@ void DirectExchange<Id>::set_caps(std::span<const Count> caps) {
 
 template <typename Id>
 void DirectExchange<Id>::grow_caps() {
-  std::ranges::transform(caps_, caps_.begin(), comm::grown_cap);
+  for (std::vector<Count>* caps : {&caps_.nodes, &caps_.picks})
+    std::ranges::transform(*caps, caps->begin(), comm::grown_cap);
 }
 
 template <typename Id>
-void DirectExchange<Id>::ask(const DeviceQuery& query, DevicePickChooser<Id>& chooser,
+void DirectExchange<Id>::ask(const DeviceQuery& query, DevicePickChooser<Id>& chooser, Count edge_bound,
                              const cuda::Stream& stream) {
   answered_ = {};
   from_kept_ = {};
@@ -83,14 +85,14 @@ void DirectExchange<Id>::ask(const DeviceQuery& query, DevicePickChooser<Id>& ch
   if (kept_) kept_->find(frontier, kept_nodes_.data() + query.hop, stream);
   segments_.pack(
       {.ids = kept_ ? kept_->others() : frontier.nodes, .count = frontier.count, .bound = frontier.bound},
-      caps_[query.hop],
+      caps_.nodes[query.hop],
       {.ids = frontier_nodes_.data() + query.hop,
        .remote = remote_nodes_.data() + query.hop,
        .overflow = overflow_},
       stream);
-  if (caps_[query.hop] > 0) exchange(query, chooser, stream);
+  if (caps_.nodes[query.hop] > 0) exchange(query, chooser, stream);
   if (!kept_) return;
-  kept_->choose(query, stream);  // after what others wait for
+  kept_->choose(query, {edge_bound, overflow_}, stream);  // after what others wait for
   from_kept_ = kept_->placed();
 }
 
@@ -99,42 +101,74 @@ template <typename Id>
 void DirectExchange<Id>::exchange(const DeviceQuery& query, DevicePickChooser<Id>& chooser,
                                   const cuda::Stream& stream) {
   segments_.request(stream);
-  const Count num_served = segments_.num_served();
-  answered_ = {
-      .positions = segments_.positions(),
-      .num_lists = segments_.num_asked(),
-      .picks = asked_room_.reserve_for(segments_.num_asked(), query.fanout, options_.edge_ids, stream)};
-  const StridedPicks<Id> served =
-      served_room_.reserve_for(num_served, query.fanout, options_.edge_ids, stream);
-  serve(query, chooser, served, stream);
-  send_answers(served, stream);
-  describe_traffic(query.hop, query.fanout);
+  answered_ = {.positions = segments_.positions(), .num_lists = segments_.num_asked()};
+  if (chooser.bounded_by_fanout())
+    exchange_strided(query, chooser, stream);
+  else
+    exchange_packed(query, chooser, stream);
 }
 
 template <typename Id>
-void DirectExchange<Id>::serve(const DeviceQuery& query, DevicePickChooser<Id>& chooser,
-                               const StridedPicks<Id>& picks, const cuda::Stream& stream) {
+void DirectExchange<Id>::exchange_strided(const DeviceQuery& query, DevicePickChooser<Id>& chooser,
+                                          const cuda::Stream& stream) {
   const Count num_served = segments_.num_served();
-  if (num_served == 0) return;
+  const StridedPicks<Id> to = answered_.strided =
+      asked_room_.reserve_for(segments_.num_asked(), query.fanout, options_.edge_ids, stream);
+  const StridedPicks<Id> served =
+      served_room_.reserve_for(num_served, query.fanout, options_.edge_ids, stream);
+  if (num_served > 0) serving_.run(query_of_others(query, stream), chooser, served, stream);
+  send_answers({served.counts, served.neighbors, served.edge_ids}, {to.counts, to.neighbors, to.edge_ids},
+               caps_.nodes[query.hop] * query.fanout, query.hop, stream);
+}
+
+template <typename Id>
+void DirectExchange<Id>::exchange_packed(const DeviceQuery& query, DevicePickChooser<Id>& chooser,
+                                         const cuda::Stream& stream) {
+  const Count nodes = caps_.nodes[query.hop], picks = caps_.picks[query.hop];
+  const PackedPicks<Id> to = answered_.packed =
+      packed_asked_room_.reserve_for({segments_.num_servers(), nodes, picks}, options_.edge_ids, stream);
+  const PackedPicks<Id> served =
+      packed_served_room_.reserve_for({segments_.num_clients(), nodes, picks}, options_.edge_ids, stream);
+  if (segments_.num_served() > 0)
+    packed_serving_.run(query_of_others(query, stream), chooser, served, overflow_, stream);
+  send_answers({served.counts, served.neighbors, served.edge_ids}, {to.counts, to.neighbors, to.edge_ids},
+               picks, query.hop, stream);
+  packed_serving_.sum(to, stream);
+}
+
+/// The query for the nodes that others ask about.
+template <typename Id>
+DeviceQuery DirectExchange<Id>::query_of_others(const DeviceQuery& query, const cuda::Stream& stream) {
+  const Count num_served = segments_.num_served();
   reserve(served_nodes_, kDevice, num_served, 0, kServing, stream);
   widen<<<blocks_for(num_served), kThreads, 0, stream.get()>>>(segments_.served(), num_served,
                                                                served_nodes_.data(), served_count_.data());
   cuda::check_launch("widen");
   DeviceQuery asked = query;
-  asked.frontier = {served_nodes_.data(), served_count_.data(), num_served};
-  serving_.run(asked, chooser, picks, stream);
+  asked.frontier = {
+      .nodes = served_nodes_.data(), .count = served_count_.data(), .bound = num_served, .distinct = false};
+  return asked;
 }
 
 template <typename Id>
-void DirectExchange<Id>::send_answers(const StridedPicks<Id>& served, const cuda::Stream& stream) {
+void DirectExchange<Id>::send_answers(const Picks& served, const Picks& to, Count picks_per_segment,
+                                      std::size_t hop, const cuda::Stream& stream) {
   using Answer = typename comm::IdSegments<Id>::Answer;
-  const StridedPicks<Id>& to = answered_.picks;
-  std::vector<Answer> answers{
-      {served.counts, to.counts, sizeof(std::int32_t)},
-      {served.neighbors, to.neighbors, served.stride * static_cast<Count>(sizeof(Id))}};
-  if (options_.edge_ids)
-    answers.push_back({served.edge_ids, to.edge_ids, served.stride * static_cast<Count>(sizeof(EdgeId))});
+  constexpr auto kCount = static_cast<Count>(sizeof(std::int32_t)), kId = static_cast<Count>(sizeof(Id)),
+                 kEdgeId = static_cast<Count>(sizeof(EdgeId));
+  std::vector<Answer> answers{{served.counts, to.counts, caps_.nodes[hop] * kCount},
+                              {served.neighbors, to.neighbors, picks_per_segment * kId}};
+  if (options_.edge_ids) answers.push_back({served.edge_ids, to.edge_ids, picks_per_segment * kEdgeId});
   segments_.answer(answers, stream);
+  Count bytes = 0;
+  for (const Answer& answer : answers) bytes += answer.bytes_per_segment;
+  const Count sent = segments_.bytes_sent(bytes), requested = segments_.bytes_sent(0);
+  batch_traffic_[hop] = {.request_messages = segments_.num_servers(),
+                         .request_bytes = requested,
+                         .answer_messages = segments_.num_clients() * std::ssize(answers),
+                         .answer_bytes = sent - requested,
+                         .received_bytes = segments_.bytes_received(bytes),
+                         .rounds = 2};
 }
 
 template <typename Id>
@@ -151,20 +185,6 @@ void DirectExchange<Id>::place_picks(const DevicePickOutput<Id>& out, const cuda
 template <typename Id>
 void DirectExchange<Id>::agree(const cuda::Stream& stream) {
   wire_.max(overflow_, 1, stream);
-}
-
-template <typename Id>
-void DirectExchange<Id>::describe_traffic(std::size_t hop, int fanout) {
-  const auto entry = static_cast<Count>(sizeof(Id) + (options_.edge_ids ? sizeof(EdgeId) : 0));
-  const Count per_id = static_cast<Count>(sizeof(std::int32_t)) + fanout * entry;
-  const Count sent = segments_.bytes_sent(per_id), requested = segments_.bytes_sent(0);
-  const Count messages_per_answer = options_.edge_ids ? 3 : 2;
-  batch_traffic_[hop] = {.request_messages = segments_.num_asked() / caps_[hop],
-                         .request_bytes = requested,
-                         .answer_messages = segments_.num_served() / caps_[hop] * messages_per_answer,
-                         .answer_bytes = sent - requested,
-                         .received_bytes = segments_.bytes_received(per_id),
-                         .rounds = 2};
 }
 
 template <typename Id>

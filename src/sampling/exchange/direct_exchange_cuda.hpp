@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "choosers/pick_chooser_cuda.hpp"
@@ -21,25 +20,33 @@ namespace strata::sampling {
 ///
 ///     asked {70, 64, -1}   answered counts {1, 2, 0}   neighbors {8, -, 3, 71, -, -}
 ///
+/// Over several relations, where the fanout does not bound a node's picks, those of a segment are packed
+/// (PackedPicks), and their number is agreed beforehand, too.
+///
 /// Nodes whose lists ExchangeContext::halo keeps are sampled here and not asked for.
 ///
-/// If a machine's nodes do not fit a segment, the rest is left out and *overflow becomes 1: the batch is
-/// invalid and has to be sampled again by other means. agree() passes that on to all ranks.
+/// If a machine's nodes, or their picks, do not fit a segment, the rest is left out and *overflow becomes 1: the
+/// batch is invalid and has to be sampled again by other means. agree() passes that on to all ranks.
 template <typename Id>
 class DirectExchange final : public DeviceNeighborExchange<Id> {
  public:
-  /// REQUIRES: a chooser that the fanout bounds; no fanout of -1.
+  /// REQUIRES: no fanout of -1.
   DirectExchange(const ExchangeContext& context, const SamplerOptions& options, Device device);
 
-  /// Sets the capacity of a segment in nodes, by hop; 0: nothing is sent at that hop. The same on all ranks.
-  void set_caps(std::span<const Count> caps);
+  /// The capacity of a segment by hop, the same on all ranks. 0 nodes: nothing is sent at that hop.
+  struct Caps {
+    std::vector<Count> nodes;
+    std::vector<Count> picks;  ///< of choosers that the fanout does not bound
+  };
+  void set_caps(Caps caps);
   void grow_caps();  ///< after an overflow, by a tenth
-  bool ready() const { return !caps_.empty(); }
+  bool ready() const { return !caps_.nodes.empty(); }
 
   /// Begins a batch; `overflow` is a number on the device, which is 0. From here to agree() the work can be
   /// recorded, if a batch with the same caps went before.
   void begin(Count* overflow) { overflow_ = overflow; }
-  void ask(const DeviceQuery& query, DevicePickChooser<Id>& chooser, const cuda::Stream& stream) override;
+  void ask(const DeviceQuery& query, DevicePickChooser<Id>& chooser, Count edge_bound,
+           const cuda::Stream& stream) override;
   void place_counts(Count* counts, const cuda::Stream& stream) override;
   void place_picks(const DevicePickOutput<Id>& out, const cuda::Stream& stream) override;
   /// Ends a batch: *overflow becomes 1 if it is on any rank.
@@ -51,11 +58,18 @@ class DirectExchange final : public DeviceNeighborExchange<Id> {
   void add_to(ExchangeReport& report) const;
 
  private:
+  /// Arrays of picks, strided or packed.
+  struct Picks {
+    std::int32_t* counts;
+    Id* neighbors;
+    EdgeId* edge_ids;
+  };
   void exchange(const DeviceQuery& query, DevicePickChooser<Id>& chooser, const cuda::Stream& stream);
-  void serve(const DeviceQuery& query, DevicePickChooser<Id>& chooser, const StridedPicks<Id>& picks,
-             const cuda::Stream& stream);
-  void send_answers(const StridedPicks<Id>& served, const cuda::Stream& stream);
-  void describe_traffic(std::size_t hop, int fanout);
+  void exchange_strided(const DeviceQuery& query, DevicePickChooser<Id>& chooser, const cuda::Stream& stream);
+  void exchange_packed(const DeviceQuery& query, DevicePickChooser<Id>& chooser, const cuda::Stream& stream);
+  DeviceQuery query_of_others(const DeviceQuery& query, const cuda::Stream& stream);
+  void send_answers(const Picks& served, const Picks& to, Count picks_per_segment, std::size_t hop,
+                    const cuda::Stream& stream);
 
   comm::DeviceExchange& wire_;
   Device device_;
@@ -63,12 +77,14 @@ class DirectExchange final : public DeviceNeighborExchange<Id> {
   const store::HaloLists* halo_;  // null: none
   Range own_nodes_;
   comm::IdSegments<Id> segments_;
-  std::vector<Count> caps_;
+  Caps caps_;
   Count* overflow_ = nullptr;
 
   std::unique_ptr<KeptLists<Id>> kept_;  // null: none, or no caps are set
   StridedChoice<Id> serving_;
   StridedRoom<Id> asked_room_, served_room_;
+  PackedChoice<Id> packed_serving_;
+  PackedRoom<Id> packed_asked_room_, packed_served_room_;
   PlacedPicks<Id> answered_, from_kept_;  // of this hop
 
   cuda::Array<NodeId> served_nodes_;  // this and all below: device memory

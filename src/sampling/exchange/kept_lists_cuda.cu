@@ -70,6 +70,7 @@ KeptLists<Id>::KeptLists(const store::HaloLists& lists, const Range& own, const 
       view_(copy_lists(lists.view, cuda::Stream(device))),
       chooser_(make_device_chooser<Id>(view_, options)),
       choice_(device),
+      packed_choice_(device),
       num_kept_(kDevice, 1, kWhat, device) {}
 
 template <typename Id>
@@ -83,7 +84,18 @@ store::GraphView KeptLists<Id>::copy_lists(const store::GraphView& host, const c
   if (wants_edge_ids_) view.edge_ids = copied(host.edge_ids, 0, num_edges, edge_ids_, stream);
   if (host.weights != nullptr) view.weights = copied(host.weights, num_edges, weights_, stream);
   view.original_ids = copied(host.original_ids, host.first_node, num_lists, original_ids_, stream);
+  if (host.sublists.first != nullptr) view.sublists = copy_sublists(host, stream);
   stream.synchronize();
+  return view;
+}
+
+template <typename Id>
+store::SublistsView KeptLists<Id>::copy_sublists(const store::GraphView& host, const cuda::Stream& stream) {
+  store::SublistsView view = host.sublists;
+  view.first = copied(view.first, host.num_local + 1, first_sublists_, stream);
+  view.begins = copied(view.begins, view.count + 1, sublist_begins_, stream);
+  view.nodes = copied(view.nodes, view.count, sublist_nodes_, stream);
+  view.relations = copied(view.relations, view.count, sublist_relations_, stream);
   return view;
 }
 
@@ -106,13 +118,19 @@ void KeptLists<Id>::find(const DeviceFrontier& frontier, Count* num_kept, const 
 }
 
 template <typename Id>
-void KeptLists<Id>::choose(const DeviceQuery& query, const cuda::Stream& stream) {
-  if (placed_.num_lists == 0) return;
-  placed_.picks = room_.reserve_for(placed_.num_lists, query.fanout, wants_edge_ids_, stream);
+void KeptLists<Id>::choose(const DeviceQuery& query, const Batch& batch, const cuda::Stream& stream) {
+  if (!placed_.any()) return;
   DeviceQuery of_kept = query;
   of_kept.excluded = query.excluded_of_halo;
   of_kept.frontier = {kept_.data(), num_kept_.data(), placed_.num_lists};
-  choice_.run(of_kept, *chooser_, placed_.picks, stream);
+  if (chooser_->bounded_by_fanout()) {
+    placed_.strided = room_.reserve_for(placed_.num_lists, query.fanout, wants_edge_ids_, stream);
+    choice_.run(of_kept, *chooser_, placed_.strided, stream);
+  } else {
+    placed_.packed =
+        packed_room_.reserve_for({1, placed_.num_lists, batch.edge_bound}, wants_edge_ids_, stream);
+    packed_choice_.run(of_kept, *chooser_, placed_.packed, batch.overflow, stream);
+  }
 }
 
 template class KeptLists<std::int32_t>;

@@ -31,13 +31,19 @@ class KeptLists {
   /// Finds the kept nodes of a hop's frontier, and adds their number to *num_kept on the device.
   void find(const DeviceFrontier& frontier, Count* num_kept, const cuda::Stream& stream);
   const NodeId* others() const { return others_.data(); }  ///< the frontier with -1 for the kept nodes
+  /// The batch that picks are chosen for.
+  struct Batch {
+    Count edge_bound = 0;       ///< of all picks of the hop, if they are packed
+    Count* overflow = nullptr;  ///< see PackedChoice::run
+  };
   /// Chooses the picks of the nodes that were found.
-  void choose(const DeviceQuery& query, const cuda::Stream& stream);
+  void choose(const DeviceQuery& query, const Batch& batch, const cuda::Stream& stream);
   /// Where these picks belong; until the next find().
   PlacedPicks<Id> placed() const { return placed_; }
 
  private:
   store::GraphView copy_lists(const store::GraphView& host, const cuda::Stream& stream);
+  store::SublistsView copy_sublists(const store::GraphView& host, const cuda::Stream& stream);
 
   Range own_;
   bool wants_edge_ids_;
@@ -45,10 +51,15 @@ class KeptLists {
   cuda::Array<Count> indptr_;  // this and all below: device memory
   cuda::Array<std::byte> indices_, edge_ids_, original_ids_;
   cuda::Array<float> weights_;
+  cuda::Array<Count> first_sublists_, sublist_begins_;
+  cuda::Array<std::int32_t> sublist_nodes_;
+  cuda::Array<RelationId> sublist_relations_;
   store::GraphView view_;  // of the lists, which are called by their positions
   std::unique_ptr<DevicePickChooser<Id>> chooser_;
   StridedChoice<Id> choice_;
   StridedRoom<Id> room_;
+  PackedChoice<Id> packed_choice_;
+  PackedRoom<Id> packed_room_;
   cuda::Array<NodeId> others_, kept_;
   cuda::Array<std::int32_t> positions_;  // of kept_ in the frontier; -1 behind them
   cuda::Array<Count> num_kept_;

@@ -151,6 +151,7 @@ std::span<const std::int32_t> NeighborExchange<Id>::start_answer(const PickAnswe
   const std::span asked(answer_counts_.data(), asked_.size());
   const std::vector<Count> send = sums_of_groups(picks.counts, incoming_counts_),
                            receive = sums_of_groups(asked, split_.counts());
+  report_.largest_answers[hop_] = std::max(report_.largest_answers[hop_], std::ranges::max(receive));
   Count total = sum_of(receive);
   for (std::size_t i = 0; i < halo_nodes_.size(); ++i) {
     halo_offsets_[i] = total;

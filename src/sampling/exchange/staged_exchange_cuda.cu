@@ -54,7 +54,7 @@ StagedExchange<Id>::StagedExchange(const ExchangeContext& context, const Sampler
       served_count_(kDevice, 1, "sampling for other machines", device) {}
 
 template <typename Id>
-void StagedExchange<Id>::ask(const DeviceQuery& query, DevicePickChooser<Id>& chooser,
+void StagedExchange<Id>::ask(const DeviceQuery& query, DevicePickChooser<Id>& chooser, Count /*edge_bound*/,
                              const cuda::Stream& stream) {
   const Count size = query.frontier.bound;
   reserve(frontier_, kPinned, size, 0, "sampling on other machines", stream);
@@ -84,7 +84,8 @@ PickAnswers<Id> StagedExchange<Id>::serve(std::span<const NodeId> nodes, const D
   copy(served_nodes_.data(), incoming_.data(), size, stream);
   copy(served_count_.data(), host_offsets_.data(), 1, stream);
   DeviceQuery asked = query;
-  asked.frontier = {served_nodes_.data(), served_count_.data(), size};
+  asked.frontier = {
+      .nodes = served_nodes_.data(), .count = served_count_.data(), .bound = size, .distinct = false};
   chooser.measure(asked, served_plan_.data(), served_offsets_.data(), stream);
   scan_.exclusive(served_offsets_.data(), size + 1, stream);
   copy(host_offsets_.data(), served_offsets_.data(), size + 1, stream);

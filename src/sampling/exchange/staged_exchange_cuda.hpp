@@ -21,7 +21,8 @@ class StagedExchange final : public DeviceNeighborExchange<Id> {
   void exclude(std::span<const Count> entries) { exchange_.exclude(entries); }  ///< as NeighborExchange
 
   /// REQUIRES: the query's count equals its bound.
-  void ask(const DeviceQuery& query, DevicePickChooser<Id>& chooser, const cuda::Stream& stream) override;
+  void ask(const DeviceQuery& query, DevicePickChooser<Id>& chooser, Count edge_bound,
+           const cuda::Stream& stream) override;
   void place_counts(Count* counts, const cuda::Stream& stream) override;
   /// REQUIRES: out.offsets.
   void place_picks(const DevicePickOutput<Id>& out, const cuda::Stream& stream) override;

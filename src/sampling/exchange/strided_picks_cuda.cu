@@ -31,7 +31,7 @@ __global__ void scatter_counts(const std::int32_t* positions, const std::int32_t
 /// One thread per entry of the picks.
 template <typename Id>
 __global__ void scatter_picks(PlacedPicks<Id> placed, DevicePickOutput<Id> out) {
-  const StridedPicks<Id>& picks = placed.picks;
+  const StridedPicks<Id>& picks = placed.strided;
   std::uint32_t num_picks = 0;
   for (Count e = first_item<Count>(); e < placed.num_lists * picks.stride; e += item_stride<Count>()) {
     const Count list = e / picks.stride, pick = e - list * picks.stride;
@@ -47,6 +47,28 @@ __global__ void scatter_picks(PlacedPicks<Id> placed, DevicePickOutput<Id> out) 
     ++num_picks;
   }
   add_to_total(out.offsets == nullptr ? out.num_edges : nullptr, num_picks);
+}
+
+/// One thread per place in the segments, which finds the list by search. A batch that does not fit has picks
+/// behind the output's room.
+template <typename Id>
+__global__ void scatter_packed(PlacedPicks<Id> placed, DevicePickOutput<Id> out) {
+  const PackedPicks<Id>& picks = placed.packed;
+  const PickSegments& segments = picks.segments;
+  for (Count e = first_item<Count>(); e < segments.num_picks(); e += item_stride<Count>()) {
+    const Count segment = e / segments.picks;
+    const Count* const before = picks.before + segment * segments.lists;
+    const Count pick = before[0] + e - segment * segments.picks;
+    if (pick >= before[segments.lists]) continue;
+    const Count list = list_of(before, segments.lists, pick);
+    const Count position = placed.positions[segment * segments.lists + list];
+    if (position < 0) continue;
+    const Count place = out.offsets[position] + pick - before[list];
+    if (place >= out.edge_bound) continue;
+    out.neighbors[place] = picks.neighbors[e];
+    if (out.edge_ids != nullptr) out.edge_ids[place] = picks.edge_ids[e];
+    if (out.met != nullptr) mark(out.met, picks.neighbors[e]);
+  }
 }
 
 }  // namespace
@@ -106,17 +128,24 @@ void StridedChoice<Id>::run_packed(const DeviceQuery& query, DevicePickChooser<I
 
 template <typename Id>
 void place_counts(const PlacedPicks<Id>& placed, Count* counts, const cuda::Stream& stream) {
-  if (placed.num_lists == 0) return;
+  if (!placed.any()) return;
   scatter_counts<<<blocks_for(placed.num_lists), kThreads, 0, stream.get()>>>(
-      placed.positions, placed.picks.counts, placed.num_lists, counts);
+      placed.positions, placed.is_packed() ? placed.packed.counts : placed.strided.counts, placed.num_lists,
+      counts);
   cuda::check_launch("scatter_counts");
 }
 
 template <typename Id>
 void place_picks(const PlacedPicks<Id>& placed, const DevicePickOutput<Id>& out, const cuda::Stream& stream) {
-  if (placed.num_lists == 0) return;
-  scatter_picks<<<blocks_for(placed.num_lists * placed.picks.stride), kThreads, 0, stream.get()>>>(placed,
-                                                                                                   out);
+  if (!placed.any()) return;
+  if (placed.is_packed()) {
+    scatter_packed<<<blocks_for(placed.packed.segments.num_picks()), kThreads, 0, stream.get()>>>(placed,
+                                                                                                  out);
+    cuda::check_launch("scatter_packed");
+    return;
+  }
+  scatter_picks<<<blocks_for(placed.num_lists * placed.strided.stride), kThreads, 0, stream.get()>>>(placed,
+                                                                                                     out);
   cuda::check_launch("scatter_picks");
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 #include "choosers/pick_chooser_cuda.hpp"
+#include "exchange/packed_picks_cuda.hpp"
 #include "launch_cuda.cuh"
 #include "strata/cuda/buffer.hpp"
 #include "strata/cuda/stream.hpp"
@@ -56,7 +57,11 @@ template <typename Id>
 struct PlacedPicks {
   const std::int32_t* positions = nullptr;  ///< [num_lists] -1: not a node
   Count num_lists = 0;
-  StridedPicks<Id> picks = {};
+  StridedPicks<Id> strided = {};  ///< with a stride of 0, they are packed
+  PackedPicks<Id> packed = {};
+
+  bool any() const { return num_lists > 0; }
+  bool is_packed() const { return strided.stride == 0; }
 };
 
 /// See DeviceNeighborExchange::place_counts() and place_picks().

@@ -246,8 +246,10 @@ void WholeSource::complete() {
     count_degrees(*state_->regions, machine_, machine_.communicator(), options_.degrees_of_loops);
   }
   if (!options_.train_edges_only) return;
-  state_->whole.emplace(keep_train_edges(*state_->regions, machine_));
-  count_train_degrees(*state_->regions, machine_, machine_.communicator(), options_.degrees_of_loops);
+  const graph::GraphTypes& types = state_->manifest.types;
+  state_->whole.emplace(keep_train_edges(*state_->regions, types, machine_));
+  const auto count = types.several() ? count_degrees : count_train_degrees;
+  count(*state_->regions, machine_, machine_.communicator(), options_.degrees_of_loops);
 }
 
 namespace {

@@ -92,8 +92,10 @@ class PartsSource : public GraphSource {
       count_degrees(*state_->regions, machine_, world_, options_.degrees_of_loops);
     }
     if (!options_.train_edges_only) return;
-    world_.together([&] { state_->whole.emplace(keep_train_edges(*state_->regions, machine_)); });
-    count_train_degrees(*state_->regions, machine_, world_, options_.degrees_of_loops);
+    const graph::GraphTypes& types = state_->manifest.types;
+    world_.together([&] { state_->whole.emplace(keep_train_edges(*state_->regions, types, machine_)); });
+    const auto count = types.several() ? count_degrees : count_train_degrees;
+    count(*state_->regions, machine_, world_, options_.degrees_of_loops);
   }
 
   void visit_indptr(Range nodes, const std::function<void(NodeId, std::span<const Count>)>& visit) override {

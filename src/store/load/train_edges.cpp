@@ -2,12 +2,14 @@
 #include "load/train_edges.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "strata/comm/machine.hpp"
+#include "strata/graph/relation_ranges.hpp"
 #include "strata/plan/graph_shape.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/ranges.hpp"
@@ -18,10 +20,19 @@ namespace {
 
 constexpr Count kListsPerTask = 1 << 12;
 
-std::vector<bool> marks_of(const GraphRegions& regions) {
-  std::vector<bool> marks(at(regions.sizes.num_nodes));
-  for (const NodeId node : regions.train.span()) marks[at(node)] = true;
-  return marks;
+/// The nodes that inductive training sees.
+std::vector<bool> seen_nodes(const GraphRegions& regions, const graph::GraphTypes& types) {
+  const Count num_nodes = regions.sizes.num_nodes;
+  const IdSpan original_ids = regions.original_ids.view();
+  std::vector<bool> seen(at(num_nodes)), has_training_nodes(types.nodes.size(), types.nodes.size() == 1);
+  for (const NodeId node : regions.train.span()) {
+    seen[at(node)] = true;
+    has_training_nodes[graph::type_of_node(types, original_ids[node])] = true;
+  }
+  if (std::ranges::all_of(has_training_nodes, std::identity())) return seen;
+  for (NodeId node = 0; node < num_nodes; ++node)
+    if (!has_training_nodes[graph::type_of_node(types, original_ids[node])]) seen[at(node)] = true;
+  return seen;
 }
 
 /// Calls visit(list, its first entry, its end, the indices) for this rank's share of the lists, from all
@@ -60,16 +71,40 @@ HostArray<Count> count_kept(const GraphRegions& regions, const Keeps& keeps, con
   return indptr;
 }
 
+/// Sets where the entries of each sublist begin among those that remain; a sublist that lost all is empty.
+template <typename Keeps>
+HostArray<Count> begin_sublists(const GraphRegions& regions, const HostArray<Count>& indptr,
+                                const Keeps& keeps, const comm::Machine& machine, ThreadPool& pool) {
+  const Count sublists = regions.sizes.num_relations > 1 ? regions.sizes.sublists : -1;
+  auto begins = HostArray<Count>::create(machine, sublists + 1, "sublists");
+  if (sublists < 0) return begins;
+  const NodeId first = regions.sizes.first_list();
+  const Count* const old = regions.sublist_begins.data();
+  machine.together([&] {
+    visit_lists(regions, machine, pool, [&](Count list, Count, Count, const auto* indices) {
+      Count place = indptr.data()[list];
+      for (Count s = regions.sublist_first.data()[list]; s < regions.sublist_first.data()[list + 1]; ++s) {
+        begins.data()[s] = place;
+        place += std::count_if(indices + old[s], indices + old[s + 1],
+                               [&](auto neighbor) { return keeps(first + list, neighbor); });
+      }
+    });
+    if (machine.rank() == 0) begins.data()[sublists] = indptr.data()[regions.sizes.num_lists()];
+  });
+  return begins;
+}
+
 /// Leaves only the edges that `keeps` returns true for; returns the lists of before. Collective.
 template <typename Keeps>
 WholeLists keep_edges(GraphRegions& regions, const Keeps& keeps, const comm::Machine& machine,
                       ThreadPool& pool) {
-  if (regions.sizes.edge_ids) throw Error("edges that are left out have no ids here");
   HostArray<Count> indptr = count_kept(regions, keeps, machine, pool);
   plan::RegionSizes& sizes = regions.sizes;
   const NodeId first = sizes.first_list();
   const Count kept = indptr.data()[sizes.num_lists()];
   HostIds indices = HostIds::create(machine, kept, sizes.wide_nodes(), name_of(plan::GraphTensor::indices));
+  HostArray<Count> begins = begin_sublists(regions, indptr, keeps, machine, pool);
+  auto edge_ids = HostArray<EdgeId>::create(machine, sizes.edge_ids ? kept : 0, "edge ids");
   auto weights =
       HostArray<float>::create(machine, sizes.weights ? kept : 0, name_of(plan::GraphTensor::weights));
   auto in_degrees = HostArray<std::int32_t>::create(machine, sizes.in_degrees ? sizes.num_nodes : 0,
@@ -81,6 +116,7 @@ WholeLists keep_edges(GraphRegions& regions, const Keeps& keeps, const comm::Mac
         for (Count edge = begin; edge < end; ++edge) {
           if (!keeps(first + list, all[edge])) continue;
           if (sizes.weights) weights.data()[place] = regions.weights.data()[edge];
+          if (sizes.edge_ids) edge_ids.data()[place] = regions.edge_ids.data()[edge];
           using Id = std::remove_pointer_t<decltype(out)>;
           out[place++] = static_cast<Id>(all[edge]);
         }
@@ -90,7 +126,9 @@ WholeLists keep_edges(GraphRegions& regions, const Keeps& keeps, const comm::Mac
   sizes.local_edges = kept;
   return {.indptr = std::exchange(regions.indptr, std::move(indptr)),
           .indices = std::exchange(regions.indices, std::move(indices)),
+          .edge_ids = std::exchange(regions.edge_ids, std::move(edge_ids)),
           .weights = std::exchange(regions.weights, std::move(weights)),
+          .sublist_begins = std::exchange(regions.sublist_begins, std::move(begins)),
           .in_degrees = std::exchange(regions.in_degrees, std::move(in_degrees))};
 }
 
@@ -125,21 +163,25 @@ void set_degrees(const GraphRegions& regions, std::span<const NodeId> nodes, con
 GraphView WholeLists::in_place_of(GraphView lists) const {
   lists.indptr = indptr.data();
   lists.indices = indices.view();
+  lists.edge_ids = {.data = edge_ids.data(), .size = edge_ids.size(), .wide = true};
   if (weights.size() > 0) lists.weights = weights.data();
+  if (sublist_begins.size() > 0) lists.sublists.begins = sublist_begins.data();
   if (in_degrees.size() > 0) lists.in_degrees = in_degrees.data();
   return lists;
 }
 
 std::int64_t WholeLists::bytes() const {
   return static_cast<std::int64_t>(indptr.span().size_bytes() + indices.bytes() +
-                                   weights.span().size_bytes() + in_degrees.span().size_bytes());
+                                   edge_ids.span().size_bytes() + weights.span().size_bytes() +
+                                   sublist_begins.span().size_bytes() + in_degrees.span().size_bytes());
 }
 
-WholeLists keep_train_edges(GraphRegions& regions, const comm::Machine& machine) {
+WholeLists keep_train_edges(GraphRegions& regions, const graph::GraphTypes& types,
+                            const comm::Machine& machine) {
   ThreadPool pool(comm::resources_of(machine).cores);
-  const std::vector<bool> marks = marks_of(regions);
+  const std::vector<bool> seen = seen_nodes(regions, types);
   return keep_edges(
-      regions, [&](NodeId node, NodeId neighbor) { return marks[at(node)] && marks[at(neighbor)]; }, machine,
+      regions, [&](NodeId node, NodeId neighbor) { return seen[at(node)] && seen[at(neighbor)]; }, machine,
       pool);
 }
 

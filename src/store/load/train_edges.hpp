@@ -11,8 +11,10 @@ namespace strata::store {
 struct WholeLists {
   HostArray<Count> indptr;
   HostIds indices;
-  HostArray<float> weights;            ///< size 0 if not loaded
-  HostArray<std::int32_t> in_degrees;  ///< size 0 if not loaded
+  HostArray<EdgeId> edge_ids;  ///< size 0 if not loaded, as weights and in_degrees
+  HostArray<float> weights;
+  HostArray<Count> sublist_begins;  ///< size 0: one relation
+  HostArray<std::int32_t> in_degrees;
 
   /// `lists`, a view of the regions' lists, with these arrays in place of theirs.
   GraphView in_place_of(GraphView lists) const;
@@ -25,8 +27,7 @@ struct HeldOutEdges {
 };
 
 /// Leaves only the split's edges of training in the lists of `regions`; returns this rank's share of
-/// the others. In-degrees stay: see count_degrees(). REQUIRES: no edge ids. Collective over the machine;
-/// throws on all ranks alike.
+/// the others. In-degrees stay: see count_degrees(). Collective over the machine; throws on all ranks alike.
 HeldOutEdges hold_out_edges(GraphRegions& regions, const graph::EdgeSplit& split,
                             const comm::Machine& machine);
 
@@ -36,12 +37,14 @@ HeldOutEdges hold_out_edges(GraphRegions& regions, const graph::EdgeSplit& split
 void count_degrees(const GraphRegions& regions, const comm::Machine& machine, const comm::Communicator& world,
                    bool with_loops);
 
-/// Leaves only the edges whose two ends are training nodes in the lists of `regions`; other nodes then have
-/// empty lists. Returns the lists of before. In-degrees stay: see count_train_degrees(). REQUIRES: no edge
-/// ids. Collective over the machine; throws on all ranks alike.
-WholeLists keep_train_edges(GraphRegions& regions, const comm::Machine& machine);
+/// Leaves only the edges whose two ends inductive training sees in the lists of `regions`; other nodes then
+/// have empty lists. It sees training nodes, and all nodes of types that have no training node. Returns the lists
+/// of before. In-degrees stay: see count_train_degrees(). Collective over the machine; throws on all ranks
+/// alike.
+WholeLists keep_train_edges(GraphRegions& regions, const graph::GraphTypes& types,
+                            const comm::Machine& machine);
 
-/// As count_degrees(), after keep_train_edges().
+/// As count_degrees(), after keep_train_edges() of a graph of one type.
 void count_train_degrees(const GraphRegions& regions, const comm::Machine& machine,
                          const comm::Communicator& world, bool with_loops);
 

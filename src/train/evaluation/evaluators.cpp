@@ -17,8 +17,9 @@ Evaluators::Evaluators(RunContext& context, const store::MachineGraph& graph, co
   const TrainConfig& config = context.config;
   const bool by_weight = config.sampling_method() == sampling::Method::weighted;
   if (by_weight && config.eval_fanouts.empty() && !model.traits().takes_edge_weights) {
-    throw InputError("exact evaluation cannot weigh neighbors, because this model's layers count all alike",
-                     "Set ModelTraits::takes_edge_weights, or give --eval-fanouts.");
+    throw InputError(
+        "exact evaluation cannot weigh neighbors, because this model's layers count all alike",
+        "Give --eval-fanouts, or, for a model of your own, set ModelTraits::takes_edge_weights.");
   }
   exact_ = std::make_unique<LayerwiseEvaluator>(evaluation_context());
   if (context.task.of_links()) {

@@ -10,12 +10,16 @@
 
 namespace strata::train {
 
-/// The number by which the weights of a node's list are multiplied.
-double NeighborLists::factor(NodeId node) const {
-  const Count* ends = ends_of(node);
+/// The number by which the weights of a list, or sublist, are multiplied.
+double NeighborLists::factor(const Count* ends) const {
   double sum = 0;
   for (Count e = ends[0]; e < ends[1]; ++e) sum += static_cast<double>(options_.graph->weights[e]);
   return sum > 0 ? static_cast<double>(ends[1] - ends[0]) / sum : 0;
+}
+
+void NeighborLists::add_shares(const Count* ends, float* out) const {
+  const double scale = factor(ends);
+  for (Count e = ends[0]; e < ends[1]; ++e) *out++ = share(e, scale);
 }
 
 float NeighborLists::share(Count entry, double factor) const {
@@ -24,16 +28,22 @@ float NeighborLists::share(Count entry, double factor) const {
 
 const float* NeighborLists::shares(std::span<const NodeId> nodes) {
   if (!options_.by_weight) return nullptr;
+  const store::SublistsView& sublists = options_.graph->sublists;
   std::vector<Count> offsets{0};
   for (const NodeId node : nodes) offsets.push_back(offsets.back() + ends_of(node)[1] - ends_of(node)[0]);
   const at::Tensor all = at::empty({offsets.back()});
   constexpr Count kGrain = 256;
   options_.pool->parallel_for(std::ssize(nodes), kGrain, [&](Count first, Count last) {
     for (Count i = first; i < last; ++i) {
-      const NodeId node = nodes[at(i)];
-      const double scale = factor(node);
-      float* out = all.mutable_data_ptr<float>() + offsets[at(i)];
-      for (Count e = ends_of(node)[0]; e < ends_of(node)[1]; ++e) *out++ = share(e, scale);
+      const Count* const ends = ends_of(nodes[at(i)]);
+      float* const out = all.mutable_data_ptr<float>() + offsets[at(i)];
+      if (sublists.first == nullptr) {
+        add_shares(ends, out);
+        continue;
+      }
+      const Count* const list = sublists.first + (nodes[at(i)] - options_.graph->first_node);
+      for (const Count* s = sublists.begins + list[0]; s < sublists.begins + list[1]; ++s)
+        add_shares(s, out + (s[0] - ends[0]));
     }
   });
   arrays_ = {all.to(torch_device(options_.device))};
@@ -41,7 +51,7 @@ const float* NeighborLists::shares(std::span<const NodeId> nodes) {
 }
 
 sampling::Block NeighborLists::piece(NodeId node, Count begin, Count end) {
-  if (options_.by_weight && std::exchange(node_, node) != node) factor_ = factor(node);
+  if (options_.by_weight && std::exchange(node_, node) != node) factor_ = factor(ends_of(node));
   std::vector<NodeId> nodes{node};
   std::vector<std::int32_t> indices, in_degrees;
   std::vector<float> weights;

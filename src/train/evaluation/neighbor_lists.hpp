@@ -12,8 +12,8 @@
 namespace strata::train {
 
 /// Neighbor lists of this machine's nodes, as exact evaluation needs them on a device. If training samples by
-/// weight, edges count by their shares: in proportion to their weights, and 1 on average over a node's list,
-/// as in a draw of the sampler.
+/// weight, edges count by their shares: in proportion to their weights, and 1 on average over a node's list, or
+/// over its neighbors of one relation, as in a draw of the sampler.
 ///
 ///     weights {3, 1, 0, 4} of a node's edges:   shares {1.5, 0.5, 0, 2}
 ///
@@ -36,6 +36,8 @@ class NeighborLists {
   /// Entries [begin, end) of a node's list as a block. The node itself is the dst node and the first src
   /// node; its neighbors follow, one per edge. Edges that do not count are left out.
   ///
+  /// REQUIRES: one relation.
+  ///
   ///     entries 3 to 5 of node 7's list {.., 9, 7, 4, ..}:   src_nodes {7, 9, 7, 4}   indices {1, 0, 3}
   sampling::Block piece(NodeId node, Count begin, Count end);
 
@@ -43,7 +45,8 @@ class NeighborLists {
   const Count* ends_of(NodeId node) const {
     return options_.graph->indptr + (node - options_.graph->first_node);
   }
-  double factor(NodeId node) const;
+  double factor(const Count* ends) const;
+  void add_shares(const Count* ends, float* out) const;
   float share(Count entry, double factor) const;
 
   Options options_;

@@ -38,7 +38,7 @@ void BatchCounts::add(std::vector<NodeId> nodes, const BatchKey& key, Range own)
       ++of_hop.nodes;
       of_hop.picks += count;
       of_hop.sublists += static_cast<double>(taken.relations);
-      if (has(own, node)) continue;
+      if (has(own, node) || (copies_lists_ && neighborhood_.is_copied(node))) continue;
       ++of_hop.remote_nodes;
       of_hop.remote_picks += count;
     }
@@ -57,7 +57,7 @@ void BatchCounts::add_inputs(const std::vector<NodeId>& inputs, Range own) {
     const double place = neighborhood_.place_of(node);
     add_heat(sum_.heat, place);
     ++sum_.inputs;
-    if (has(own, node)) continue;
+    if (has(own, node) || neighborhood_.is_copied(node)) continue;
     add_heat(sum_.remote_heat, place);
     ++sum_.remote_inputs;
   }

@@ -27,6 +27,8 @@ class Neighborhood {
   virtual Picked pick(NodeId node, const Draw& draw, std::vector<NodeId>& picks) = 0;
   /// The share of its part's rows that is hotter.
   virtual double place_of(NodeId node) const = 0;
+  /// Whether every machine has copies of the node's row and list. REQUIRES: the node was picked, or is a seed.
+  virtual bool is_copied(NodeId node) const = 0;
 };
 
 /// [hops][relations], whether or not the job names relations.
@@ -35,8 +37,9 @@ std::vector<std::vector<int>> fanouts_by_relation(const ProfiledJob& job, const 
 /// Samples batches and counts what they read.
 class BatchCounts {
  public:
-  BatchCounts(Neighborhood& neighborhood, std::vector<std::vector<int>> fanouts)
-      : neighborhood_(neighborhood), fanouts_(std::move(fanouts)) {
+  /// `copies_lists`: also the lists of nodes that are copied, not only their rows.
+  BatchCounts(Neighborhood& neighborhood, std::vector<std::vector<int>> fanouts, bool copies_lists)
+      : neighborhood_(neighborhood), fanouts_(std::move(fanouts)), copies_lists_(copies_lists) {
     sum_.hops.resize(fanouts_.size());
   }
 
@@ -49,6 +52,7 @@ class BatchCounts {
 
   Neighborhood& neighborhood_;
   std::vector<std::vector<int>> fanouts_;
+  bool copies_lists_;
   BatchProfile sum_;
 };
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "planning/batch_counts.hpp"
@@ -66,6 +67,17 @@ class OpenParts {
     return relation;
   }
 
+  /// The type of a node.
+  std::size_t type_of(NodeId node) const {
+    const int part = manifest_.book.part_of(node);
+    const Count row = manifest_.book.local_of(node);
+    NodeId original_id = 0;
+    reader(part).read_original_ids(row, 1, &original_id);
+    if (original_id < 0 || original_id >= manifest_.book.num_nodes())
+      refuse(part, fmt::format("original_ids[{}] is {}", row, original_id));
+    return graph::type_of_node(manifest_.types, original_id);
+  }
+
   void read_neighbors(int part, Range edges, NodeId* out, graph::RecentBlocks& recent) const {
     reader(part).read_indices(edges.first, edges.count, out, &recent);
     const NodeId num_nodes = manifest_.book.num_nodes();
@@ -103,13 +115,41 @@ TrainNodes train_nodes_of(const OpenParts& parts, bool with_clusters) {
   return train;
 }
 
+/// The neighbors that inductive training sees; an empty one: all.
+struct SeenNeighbors {
+  std::vector<bool> nodes;      ///< training nodes
+  std::vector<bool> relations;  ///< those whose sources have training nodes; it sees all sources of others
+};
+
+/// `train` are the training nodes in the order of their original ids.
+SeenNeighbors seen_neighbors(const OpenParts& parts, const std::vector<NodeId>& train) {
+  const graph::Manifest& manifest = parts.manifest();
+  SeenNeighbors seen{.nodes = std::vector<bool>(at(manifest.book.num_nodes())), .relations = {}};
+  for (const NodeId node : train) seen.nodes[at(node)] = true;
+  std::vector<std::string> types;
+  for (auto next = train.begin(); next != train.end();) {
+    const std::size_t type = parts.type_of(*next);
+    types.push_back(manifest.types.nodes[type]);
+    next = std::partition_point(next, train.end(), [&](NodeId node) { return parts.type_of(node) <= type; });
+  }
+  for (const graph::EdgeType& relation : manifest.types.edges)
+    seen.relations.push_back(std::ranges::count(types, relation.source) > 0);
+  return seen;
+}
+
 /// Reads neighbor lists where they lie, and picks from them as the uniform sampler of a run does. Nodes are
 /// known by their numbers in the parts, which key their choices in place of original ids.
 class ListSampler final : public Neighborhood {
  public:
-  /// `allowed` says which nodes are neighbors; empty: all.
-  ListSampler(const OpenParts& parts, std::vector<bool> allowed)
-      : parts_(parts), allowed_(std::move(allowed)) {}
+  ListSampler(const OpenParts& parts, SeenNeighbors seen) : parts_(parts), seen_(std::move(seen)) {
+    const graph::Manifest& manifest = parts.manifest();
+    if (manifest.replicated_types.empty()) return;
+    copied_.resize(at(manifest.book.num_nodes()));
+    for (const graph::EdgeType& relation : manifest.types.edges)
+      sources_copied_.push_back(std::ranges::any_of(manifest.replicated_types, [&](std::size_t type) {
+        return manifest.types.nodes[type] == relation.source;
+      }));
+  }
 
   Picked pick(NodeId node, const Draw& draw, std::vector<NodeId>& picks) override {
     const graph::PartitionBook& book = parts_.manifest().book;
@@ -121,13 +161,18 @@ class ListSampler final : public Neighborhood {
       const Range sublist{left.first, entries_of(relation, part, left)};
       const std::uint64_t key =
           node_key(draw.batch, RandomUse::sample, draw.hop, node, static_cast<std::uint16_t>(relation));
-      const Count taken = pick_from(part, sublist, draw.fanouts[at(relation)], key, picks);
+      const bool sees_some = !seen_.nodes.empty() && seen_.relations[at(relation)];
+      const Count taken = pick_from({part, sublist, sees_some}, draw.fanouts[at(relation)], key, picks);
+      if (!copied_.empty() && sources_copied_[at(relation)])
+        for (const NodeId pick : std::span(picks).last(at(taken))) copied_[at(pick)] = true;
       sum.picks += taken;
       sum.relations += taken > 0;
       left = {sublist.end(), left.count - sublist.count};
     }
     return sum;
   }
+
+  bool is_copied(NodeId node) const override { return !copied_.empty() && copied_[at(node)]; }
 
   double place_of(NodeId node) const override {
     const graph::PartitionBook& book = parts_.manifest().book;
@@ -153,11 +198,17 @@ class ListSampler final : public Neighborhood {
     return low;
   }
 
-  Count pick_from(int part, Range list, int fanout, std::uint64_t key, std::vector<NodeId>& picks) {
+  struct List {
+    int part;
+    Range entries;
+    bool sees_some;  ///< only training nodes are neighbors
+  };
+  Count pick_from(const List& from, int fanout, std::uint64_t key, std::vector<NodeId>& picks) {
+    const auto& [part, list, sees_some] = from;
     if (list.count == 0 || fanout == 0) return 0;
     const auto chooses = [&](Count degree) { return fanout >= 0 && fanout < degree; };
     positions_.clear();
-    if (allowed_.empty() && list.count > kLongList && chooses(list.count)) {
+    if (!sees_some && list.count > kLongList && chooses(list.count)) {
       sampling::append_uniform_picks(list.count, fanout, key, positions_);
       std::ranges::sort(positions_);
       for (const Count position : positions_) {
@@ -169,7 +220,7 @@ class ListSampler final : public Neighborhood {
     }
     list_.resize(at(list.count));
     parts_.read_neighbors(part, list, list_.data(), recent_);
-    if (!allowed_.empty()) std::erase_if(list_, [&](NodeId v) { return !allowed_[at(v)]; });
+    if (sees_some) std::erase_if(list_, [&](NodeId v) { return !seen_.nodes[at(v)]; });
     if (!chooses(std::ssize(list_))) {
       picks.insert(picks.end(), list_.begin(), list_.end());
       return std::ssize(list_);
@@ -181,16 +232,12 @@ class ListSampler final : public Neighborhood {
 
   const OpenParts& parts_;
   graph::RecentBlocks recent_;
-  std::vector<bool> allowed_;
+  SeenNeighbors seen_;
+  std::vector<bool> sources_copied_;  // by relation: of a type that every machine has copies of
+  std::vector<bool> copied_;          // nodes of such types that were picked; empty: there are none
   std::vector<NodeId> list_;
   std::vector<Count> positions_;
 };
-
-std::vector<bool> marks_of(const std::vector<NodeId>& nodes, Count num_nodes) {
-  std::vector<bool> marks(at(num_nodes));
-  for (const NodeId node : nodes) marks[at(node)] = true;
-  return marks;
-}
 
 }  // namespace
 
@@ -203,9 +250,8 @@ BatchProfile profile_batches(const graph::PartsOrigin& parts, const graph::Manif
   std::vector<NodeId> machine_offsets;
   for (const int part : first_part) machine_offsets.push_back(book.offsets()[at(part)]);
 
-  ListSampler sampler(open,
-                      job.train_edges_only ? marks_of(train.nodes, book.num_nodes()) : std::vector<bool>());
-  BatchCounts counts(sampler, fanouts_by_relation(job, manifest.types));
+  ListSampler sampler(open, job.train_edges_only ? seen_neighbors(open, train.nodes) : SeenNeighbors());
+  BatchCounts counts(sampler, fanouts_by_relation(job, manifest.types), !job.train_edges_only);
   Count steps_per_epoch = 0;
   const auto start = std::chrono::steady_clock::now();
   for (int i = 0; i < job.batches; ++i) {

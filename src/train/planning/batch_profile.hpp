@@ -18,7 +18,7 @@ struct ProfiledJob {
   std::vector<std::vector<int>> relation_fanouts = {};  ///< [hops][relations]; empty: `fanouts` for all
   std::uint64_t seed = 0;
   graph::Verify verify = graph::Verify::on;      ///< of what is read of the parts
-  bool train_edges_only = false;                 ///< neighbors are training nodes, as with --inductive
+  bool train_edges_only = false;                 ///< neighbors are those that --inductive sees
   int batches = 4;                               ///< at most; each of another step, on another machine
   std::chrono::milliseconds time_limit{20'000};  ///< after which no further batch begins
 };

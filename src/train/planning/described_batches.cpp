@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "planning/batch_counts.hpp"
+#include "strata/graph/relation_ranges.hpp"
 #include "strata/sampling/sampler.hpp"
 
 namespace strata::train {
@@ -82,8 +83,9 @@ Count degree_near(double mean, double u) {
 
 class DescribedLists final : public Neighborhood {
  public:
-  DescribedLists(const graph::Description& graph, const DealtNodes& nodes) : nodes_(nodes) {
-    const graph::GraphTypes& types = graph.manifest.types;
+  DescribedLists(const graph::Description& graph, const graph::Manifest& manifest, const DealtNodes& nodes)
+      : nodes_(nodes), copied_types_(manifest.replicated_types) {
+    const graph::GraphTypes& types = manifest.types;
     const auto number = [&](const std::string& type) {
       return static_cast<std::size_t>(std::ranges::find(types.nodes, type) - types.nodes.begin());
     };
@@ -110,6 +112,10 @@ class DescribedLists final : public Neighborhood {
       sum.relations += !positions_.empty();
     }
     return sum;
+  }
+
+  bool is_copied(NodeId id) const override {
+    return std::ranges::binary_search(copied_types_, nodes_.node_of(id).type);
   }
 
   double place_of(NodeId id) const override {
@@ -182,6 +188,7 @@ class DescribedLists final : public Neighborhood {
   }
 
   const DealtNodes& nodes_;
+  std::vector<std::size_t> copied_types_;  // ascending
   std::vector<DescribedRelation> relations_;
   std::vector<Heat> heat_;  // [types]
   std::vector<Count> positions_;
@@ -205,14 +212,15 @@ std::vector<NodeId> draw_seeds(const DealtNodes& nodes, std::size_t target, int 
 graph::Manifest manifest_of(const graph::Description& graph, int machines) {
   graph::Manifest manifest = graph.manifest;
   manifest.book = DealtNodes(manifest.types, machines).book();
+  manifest.replicated_types = graph::types_to_replicate(manifest, {});
   return manifest;
 }
 
 BatchProfile profile_described(const graph::Description& graph, const graph::Manifest& manifest,
                                const ProfiledJob& job) {
   const DealtNodes nodes(manifest.types, job.machines);
-  DescribedLists lists(graph, nodes);
-  BatchCounts counts(lists, fanouts_by_relation(job, manifest.types));
+  DescribedLists lists(graph, manifest, nodes);
+  BatchCounts counts(lists, fanouts_by_relation(job, manifest.types), !job.train_edges_only);
   const Count steps = (manifest.num_train + job.global_batch - 1) / job.global_batch,
               seeds = std::min(job.global_batch, manifest.num_train) /
                       (Count{job.machines} * job.ranks_per_machine);

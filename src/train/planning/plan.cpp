@@ -218,11 +218,12 @@ ExchangeLoads loads_of(const BatchProfile& profile, const std::vector<int>& fano
     const double left = 1 - memory.cached_lists;
     const double nodes = h.remote_nodes * left, picks = h.remote_picks * left;
     if (routes.neighbors == batches::Transport::nccl) {
+      const double bytes =
+          fanouts.empty() ? nodes * wire.list + picks * wire.pick : nodes * wire.of_list(fanouts[hop]);
       loads.hops.push_back(
-          nodes < 0.5 ? plan::WireLoad{}
-                      : plan::WireLoad{.bytes = plan::kPaddingMargin * nodes * wire.of_list(fanouts[hop]),
-                                       .messages = 3 * others,
-                                       .rounds = 2});
+          nodes < 0.5
+              ? plan::WireLoad{}
+              : plan::WireLoad{.bytes = plan::kPaddingMargin * bytes, .messages = 3 * others, .rounds = 2});
       continue;
     }
     // numbers of requests, requests, numbers of picks, picks
@@ -264,7 +265,8 @@ StepPlan make_plan(const TrainConfig& config, const plan::Cluster& cluster) {
   plan.memory = plan::plan_memory(run, manifest, cluster, plan.profile);
   request.replicated = plan.memory.replicated;
   plan.routes = batches::choose_routes(topology, request);
-  const ExchangeLoads loads = loads_of(plan.profile, run.fanouts, plan.memory, cluster.machines, plan.routes,
+  const std::vector<int> fanouts = manifest.types.several() ? std::vector<int>() : run.fanouts;
+  const ExchangeLoads loads = loads_of(plan.profile, fanouts, plan.memory, cluster.machines, plan.routes,
                                        plan::wire_bytes(run, manifest));
   constexpr double kWireShareOfGpu = 0.55;  // NCCL's kernels beside training: benchmarks/scaling
   plan.inputs = {.hops = loads.hops,

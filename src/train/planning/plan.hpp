@@ -44,7 +44,8 @@ struct RankSpeed {
 RankSpeed speed_of(const plan::Cluster& cluster, Precision precision);
 
 /// The messages of a batch: as they are counted in `traffic`. Requests and answers from GPU to GPU have a
-/// fixed size, which has a margin, and counts travel in them.
+/// fixed size, which has a margin, and counts travel in them; lists have room for the fanout, or, without
+/// fanouts, all lists together for their picks.
 struct ExchangeLoads {
   std::vector<plan::WireLoad> hops = {};
   plan::WireLoad rows = {};

@@ -53,6 +53,8 @@ std::string host_text(const StepPlan& plan) {
                                  format_bytes(plan.cluster.host_memory), format_bytes(m.host_bytes()));
   text += fmt::format("        structure{} {}, feature rows {}\n", m.replicated ? " of the whole graph" : "",
                       format_bytes(m.structure_bytes), format_bytes(m.feature_bytes));
+  if (m.copies_bytes > 0)
+    text += fmt::format("        copies of small types {}\n", format_bytes(m.copies_bytes));
   if (plan.cluster.machines > 1)
     text += fmt::format("        cache of other machines' nodes {}\n", format_bytes(m.cache_bytes));
   if (m.training_bytes > 0)
@@ -159,6 +161,7 @@ json plan_record(const TrainConfig& config, const StepPlan& plan) {
           {"cached_rows", plan.memory.cached_rows},
           {"cached_lists", plan.memory.cached_lists},
           {"host_bytes", plan.memory.host_bytes()},
+          {"host_copies_bytes", plan.memory.copies_bytes},
           {"host_training_bytes", plan.memory.training_bytes},
           {"gpu_bytes", plan.memory.gpu_graph_bytes + plan.memory.gpu_training_bytes},
           {"fits", plan.memory.fits_host && plan.memory.fits_gpu},

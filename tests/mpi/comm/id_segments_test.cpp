@@ -65,7 +65,7 @@ class Asking {
       known.push_back(node < 0 ? -1 : fact_of(node, rank()));
     const auto from = on_device(known);
     const auto to = on_device(std::vector<Count>(at(segments_.num_asked())));
-    const typename IdSegments<Id>::Answer answer{from.data(), to.data(), sizeof(Count)};
+    const typename IdSegments<Id>::Answer answer{from.data(), to.data(), cap * Count{sizeof(Count)}};
     segments_.answer({&answer, 1}, stream_);
     wire_->max(overflow, 1, stream_);
     const auto numbers = on_host(tally.data(), 2);

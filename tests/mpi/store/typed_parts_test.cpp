@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 #include "strata/batches/fetcher.hpp"
 #include "strata/batches/placed_graph.hpp"
@@ -12,6 +13,7 @@
 #include "strata/cuda/stream.hpp"
 #include "strata/graph/edge_splits.hpp"
 #include "strata/graph/manifest_file.hpp"
+#include "strata/graph/relation_ranges.hpp"
 #include "strata/partition/build.hpp"
 #include "strata/sampling/sampler.hpp"
 #include "strata/util/error.hpp"
@@ -60,8 +62,8 @@ class TypedParts {
   std::filesystem::path directory_;
 };
 
-/// (relation, source) of each entry of a list, by original ids.
-using Entries = std::vector<std::pair<RelationId, NodeId>>;
+/// (relation, source, edge id) of each entry of a list, by original ids.
+using Entries = std::vector<std::tuple<RelationId, NodeId, EdgeId>>;
 
 Entries entries_of(const GraphView& view, Count list) {
   const SublistsView& sublists = view.sublists;
@@ -69,7 +71,7 @@ Entries entries_of(const GraphView& view, Count list) {
   for (Count s = sublists.first[list]; s < sublists.first[list + 1]; ++s) {
     EXPECT_EQ(sublists.nodes[s], sublists.lists_before + list);
     for (Count e = sublists.begins[s]; e < sublists.begins[s + 1]; ++e)
-      entries.emplace_back(sublists.relations[s], view.original_ids[view.indices[e]]);
+      entries.emplace_back(sublists.relations[s], view.original_ids[view.indices[e]], view.edge_ids[e]);
   }
   EXPECT_EQ(std::ssize(entries), view.indptr[list + 1] - view.indptr[list]);
   return entries;
@@ -80,7 +82,8 @@ Entries entries_of(const graph::Graph& graph, NodeId node) {
   Entries entries;
   for (Count s = sublists.first[at(node)]; s < sublists.first[at(node) + 1]; ++s)
     for (Count e = sublists.begins[at(s)]; e < sublists.begins[at(s) + 1]; ++e)
-      entries.emplace_back(sublists.relations[at(s)], graph.structure.indices[at(e)]);
+      entries.emplace_back(sublists.relations[at(s)], graph.structure.indices[at(e)],
+                           graph.structure.edge_ids[at(e)]);
   return entries;
 }
 
@@ -98,8 +101,9 @@ TEST(TypedParts, AreLoadedWithTheListsOfEachRelation) {
     for (const int ranks_per_machine : {0, 1})
       for (const plan::Replication replication : {plan::Replication::off, plan::Replication::on}) {
         const RunSetup run(ranks_per_machine);
-        MachineGraph loaded = batches::load_parts(parts.directory(), run.ranks(),
-                                                  {.replication = replication, .halo_bytes = 1 << 20});
+        MachineGraph loaded =
+            batches::load_parts(parts.directory(), run.ranks(),
+                                {.edge_ids = true, .replication = replication, .halo_bytes = 1 << 20});
         EXPECT_EQ(loaded.manifest().types, graph.types);
         expect_lists(loaded.host_view(), graph);
         expect_lists(loaded.host_lists(), graph);
@@ -108,10 +112,39 @@ TEST(TypedParts, AreLoadedWithTheListsOfEachRelation) {
   }
 }
 
-TEST(TypedParts, AreNotInductive) {
-  const TypedParts parts(TypedGraphOptions{});
-  const RunSetup run(0);
-  EXPECT_THROW(batches::load_parts(parts.directory(), run.ranks(), {.train_edges_only = true}), InputError);
+/// The entries of a node's list that inductive training sees: papers alone have a split.
+Entries seen_entries(const graph::Graph& graph, NodeId node) {
+  const Range papers = graph::nodes_of_type(graph.types, 0, graph.num_nodes());
+  const auto sees = [&](NodeId v) {
+    return v < papers.first || v >= papers.end() || std::ranges::count(graph.splits.train, v) > 0;
+  };
+  Entries entries = entries_of(graph, node);
+  std::erase_if(entries, [&](const auto& entry) { return !sees(node) || !sees(std::get<1>(entry)); });
+  return entries;
+}
+
+TEST(TypedParts, HaveTheEdgesOfInductiveTrainingBesideAll) {
+  const TypedGraphOptions options{.more_relations = 5, .weights = true};
+  const graph::Graph graph = random_typed_graph(options);
+  ASSERT_EQ(graph.types.nodes.front(), "paper");
+  const TypedParts parts(options, kBelowAuthorsAndVenues);
+  for (const int ranks_per_machine : {0, 1})
+    for (const plan::Replication replication : {plan::Replication::off, plan::Replication::on}) {
+      const RunSetup run(ranks_per_machine);
+      MachineGraph loaded = batches::load_parts(parts.directory(), run.ranks(),
+                                                {.edge_ids = true,
+                                                 .edge_weights = true,
+                                                 .train_edges_only = true,
+                                                 .replication = replication,
+                                                 .halo_bytes = 1 << 20});
+      expect_lists(loaded.whole_host_view(), graph);
+      const GraphView& view = loaded.host_view();
+      EXPECT_LT(view.indices.size, loaded.whole_host_view().indices.size);
+      for (Count list = 0; list < view.num_local; ++list)
+        ASSERT_EQ(entries_of(view, list), seen_entries(graph, view.original_ids[view.first_node + list]));
+      EXPECT_EQ(loaded.halo_lists(), nullptr);
+      loaded.close(run.machine);
+    }
 }
 
 /// Writes one part of two papers, of which the second cites the first, and an author, who writes both.
@@ -206,7 +239,7 @@ TEST(TypedParts, AreLoadedWithTheEdgesThatAreHeldOut) {
   };
   for (const int ranks_per_machine : {0, 1}) {
     const RunSetup run(ranks_per_machine);
-    MachineGraph loaded = batches::load_parts(parts.directory(), run.ranks(), {});
+    MachineGraph loaded = batches::load_parts(parts.directory(), run.ranks(), {.edge_ids = true});
     expect(loaded.held_edges(graph::Split::valid), graph.edge_splits.valid);
     expect(loaded.held_edges(graph::Split::test), graph.edge_splits.test);
     EXPECT_TRUE(loaded.held_edges(graph::Split::train).empty());
@@ -250,7 +283,8 @@ TEST(TypedParts, OfSmallTypesAreOnEveryMachineAndAskedForByNobody) {
   const TypedParts parts(dataset, kBelowAuthorsAndVenues);
   const RunSetup run(1);
   for (const plan::Replication replication : {plan::Replication::off, plan::Replication::on}) {
-    MachineGraph loaded = batches::load_parts(parts.directory(), run.ranks(), {.replication = replication});
+    MachineGraph loaded =
+        batches::load_parts(parts.directory(), run.ranks(), {.edge_ids = true, .replication = replication});
     expect_small_types(loaded, graph);
     comm::Communicator communicator = test::world().communicator().duplicate();
     ThreadPool pool(1);

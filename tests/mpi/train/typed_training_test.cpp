@@ -9,8 +9,10 @@
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "strata/graph/npy.hpp"
+#include "strata/graph/relation_ranges.hpp"
 #include "strata/nn/model.hpp"
 #include "strata/nn/weights.hpp"
 #include "strata/train/inference.hpp"
@@ -244,6 +246,29 @@ TEST(TypedOptions, ChangeWhatIsSampled) {
   EXPECT_NE(run.losses, plain);
 }
 
+enum class Weights : std::uint8_t { kept, as_copies };
+
+/// The same graph with weights of 1, 2 and 3, as weights or as so many copies of an edge.
+std::unique_ptr<graph::Graph> weighted_graph(Weights weights) {
+  auto graph = test::learnable_graph(kSeed);
+  graph::CscGraph& lists = graph->structure;
+  const graph::CscGraph plain = std::exchange(lists, {});
+  lists.num_nodes = plain.num_nodes;
+  lists.indptr = {0};
+  for (NodeId v = 0; v < plain.num_nodes; ++v) {
+    for (auto e = at(plain.indptr[at(v)]); e < at(plain.indptr[at(v) + 1]); ++e) {
+      const Count weight = 1 + plain.edge_ids[e] % 3;
+      if (weights == Weights::kept) lists.weights.push_back(static_cast<float>(weight));
+      const Count copies = weights == Weights::kept ? 1 : weight;
+      lists.indices.insert(lists.indices.end(), at(copies), plain.indices[e]);
+      lists.edge_ids.insert(lists.edge_ids.end(), at(copies), plain.edge_ids[e]);
+    }
+    lists.indptr.push_back(lists.num_edges());
+  }
+  lists.sublists = graph::sublists_of(lists, graph->types);
+  return graph;
+}
+
 void expect_refused(TypedRun& run, const std::vector<std::string>& parts) {
   StopListener stop(StopListener::ByHand{});
   test::expect_error<InputError>([&] { train(run.config, test::world(), stop); }, parts);
@@ -264,9 +289,75 @@ TEST(TypedOptions, AreRefusedWithTheNamesThatThereAre) {
   run.config.relation_fanouts = {{"cites", {1}}};
   expect_refused(run, {"--relation-fanouts: cites has 1 entries, --fanouts 2"});
   run.config.relation_fanouts.clear();
-  run.config.inductive = true;
-  expect_refused(run, {"--inductive is not possible on a graph of several types"});
+  run.config.model = nn::ModelKind::rgat;
+  run.config.sampler = SamplerKind::weighted;
+  run.config.make_graph = [] { return weighted_graph(Weights::kept); };
+  expect_refused(run, {"exact evaluation cannot weigh neighbors", "Give --eval-fanouts"});
 }
+
+/// The graph without the edges that have a paper on an end that is not trained on.
+std::unique_ptr<graph::Graph> seen_graph() {
+  auto graph = test::learnable_graph(kSeed);
+  const std::vector<NodeId>& train = graph->splits.train;
+  const Range papers = graph::nodes_of_type(graph->types, 1, graph->num_nodes());
+  const auto sees = [&](NodeId v) {
+    return v < papers.first || v >= papers.end() || std::ranges::binary_search(train, v);
+  };
+  graph::CscGraph& lists = graph->structure;
+  Count kept = 0;
+  for (NodeId v = 0; v < lists.num_nodes; ++v) {
+    const Count begin = std::exchange(lists.indptr[at(v)], kept), end = lists.indptr[at(v) + 1];
+    for (Count e = begin; e < end; ++e) {
+      if (!sees(v) || !sees(lists.indices[at(e)])) continue;
+      lists.indices[at(kept)] = lists.indices[at(e)];
+      lists.edge_ids[at(kept++)] = lists.edge_ids[at(e)];
+    }
+  }
+  lists.indptr.back() = kept;
+  lists.indices.resize(at(kept));
+  lists.edge_ids.resize(at(kept));
+  lists.sublists = graph::sublists_of(lists, graph->types);
+  return graph;
+}
+
+TEST(TypedOptions, InductiveTrainingSeesTrainingNodesAndOtherTypes) {
+  TypedRun run(nn::ModelKind::rgcn);
+  run.config.epochs = 2;
+  run.config.inductive = true;
+  const TrainResult inductive = run.train();
+  const std::vector<double> losses = run.losses;
+  run.config.inductive = false;
+  const InferenceResult whole = run.infer({.run = run.config.output, .logits = {}, .nodes = {}});
+  EXPECT_NEAR(whole.valid.loss, inductive.valid.loss, 1e-5);
+  run.config.output += "_seen";
+  run.config.make_graph = seen_graph;
+  const TrainResult seen = run.train();
+  if (test::world().rank() > 0) return;
+  EXPECT_EQ(run.losses, losses);
+  EXPECT_NE(seen.valid.loss, inductive.valid.loss) << "evaluation sees all edges";
+}
+
+class WeightedTypes : public testing::TestWithParam<nn::ModelKind> {};
+
+TEST_P(WeightedTypes, CountInExactEvaluationAsRepeatedEdges) {
+  TypedRun run(GetParam());
+  run.config.make_graph = [] { return weighted_graph(Weights::kept); };
+  run.config.sampler = SamplerKind::weighted;
+  run.config.epochs = 2;
+  const TrainResult result = run.train();
+  run.infer({.run = run.config.output, .logits = run.file("logits.npy"), .nodes = {}});
+  if (test::world().rank() > 0) return;
+  run.config.make_graph = [] { return weighted_graph(Weights::as_copies); };
+  const at::Tensor wanted = whole_logits(run.config, *result.weights).narrow(0, 80, 200);
+  const at::Tensor got = read_logits(run.file("logits.npy"));
+  EXPECT_LT((got - wanted).abs().max().item<float>(), 2e-5f);
+  run.config.make_graph = [] { return test::learnable_graph(kSeed); };
+  const at::Tensor unweighted = whole_logits(run.config, *result.weights).narrow(0, 80, 200);
+  EXPECT_GT((got - unweighted).abs().max().item<float>(), 1e-2f);
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, WeightedTypes, testing::Values(nn::ModelKind::rgcn, nn::ModelKind::rsage),
+                         [](const auto& info) { return std::string(enum_name(info.param)); });
 
 }  // namespace
 }  // namespace strata::train

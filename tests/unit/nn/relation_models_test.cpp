@@ -295,6 +295,21 @@ TEST(RelationRows, IgnoreWhatPadsABatch) {
                  wanted);
 }
 
+TEST(RelationRows, WeighEdgesByAllMeans) {
+  const TypeRanges ranges(test::citation_types());
+  const TypedBlock block = test::random_typed_block(test::citation_types(), 20, 60, 9);
+  sampling::Block weighted = block.view();
+  const at::Tensor weights = test::random_rows(weighted.num_edges, 1, 3).abs();
+  weighted.edge_weights = weights.const_data_ptr<float>();
+  const at::Tensor x = test::random_rows(60, 4, 1);
+  const auto means = [&](const auto& rows) {
+    return sum_over(mean_of_neighbors(at::kFloat, x, rows), rows->nodes, rows);
+  };
+  const at::Tensor got = means(make_relation_rows(ranges.relations(weighted), {}));
+  expect_close({means(make_relation_rows_by_torch(ranges.relations(weighted), {.alignment = 8}))}, {got});
+  EXPECT_FALSE(got.allclose(means(make_relation_rows(ranges.relations(block.view()), {}))));
+}
+
 TEST(RelationRows, NeedEdgeIds) {
   const TypedBlock block = test::random_typed_block(test::citation_types(), 20, 60, 9);
   try {

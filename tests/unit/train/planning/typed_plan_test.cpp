@@ -57,6 +57,51 @@ TEST(TypedBatchProfile, PicksFromEachRelation) {
   }
 }
 
+// Seeds are a machine's own.
+TEST(TypedBatchProfile, CountsNoCopiesAsRemote) {
+  const graph::Graph graph = test::random_typed_graph({.seed = 4});
+  const test::TemporaryFolder folder;
+  const test::PartitionedDataset parts(graph, 2, folder / "parts", 4);
+  graph::Manifest manifest = parts.manifest();
+  ProfiledJob job{.machines = 2,
+                  .ranks_per_machine = 1,
+                  .global_batch = std::ssize(graph.splits.train),
+                  .fanouts = {-1, -1},
+                  .batches = 2};
+  const auto profiled = [&] { return profile_batches(parts.directory(), manifest, job); };
+  const BatchProfile none = profiled();
+  manifest.replicated_types = {2, 3};  // authors and venues
+  const BatchProfile others = profiled();
+  EXPECT_EQ(others.inputs, none.inputs);
+  EXPECT_EQ(others.hops[1].picks, none.hops[1].picks);
+  EXPECT_LT(others.remote_inputs, none.remote_inputs);
+  EXPECT_GT(others.remote_inputs, 0);
+  EXPECT_LT(others.hops[1].remote_nodes, none.hops[1].remote_nodes);
+  manifest.replicated_types = {0, 2, 3};
+  const BatchProfile all = profiled();
+  EXPECT_EQ(all.remote_inputs, 0);
+  EXPECT_EQ(all.remote_visits(), 0);
+  job.train_edges_only = true;
+  const BatchProfile inductive = profiled();
+  EXPECT_EQ(inductive.remote_inputs, 0);
+  EXPECT_GT(inductive.remote_visits(), 0) << "lists are not copied";
+  EXPECT_LT(inductive.hops[0].picks, none.hops[0].picks);
+}
+
+TEST(CopiedNodes, TakeTheirRowsAndLists) {
+  const graph::Graph graph = test::random_typed_graph({.authors = 70, .venues = 6, .seed = 4});
+  const test::TemporaryFolder folder;
+  graph::Manifest manifest = test::PartitionedDataset(graph, 2, folder / "parts", 4).manifest();
+  manifest.replicated_types = {2, 3};
+  const plan::CopiedNodes copied = plan::CopiedNodes::of(manifest);
+  EXPECT_EQ(copied.nodes, 76);
+  EXPECT_EQ(copied.entries, graph.structure.num_edges() - graph.structure.indptr[120]) << "after 120 papers";
+  const std::int64_t rows = copied.bytes({.rows = true, .lists = false, .row_bytes = 100}, {}, 2);
+  EXPECT_EQ(rows, 76 * (100 + 2 * 16));
+  EXPECT_GT(copied.bytes({.rows = true, .lists = true, .row_bytes = 100}, {.edge_ids = true}, 2),
+            rows + copied.entries * (4 + 8));
+}
+
 TEST(Described, BatchesAreLikeThoseOfTheGraph) {
   const graph::Source source("synthetic:igbh,scale=0.0001,cols=2,seed=3");
   const graph::Graph graph = graph::read_graph(source, {.duplicates = graph::EdgePolicy::keep});
@@ -106,6 +151,9 @@ TEST(Described, GraphsAreBudgetedWithTheirTypes) {
   EXPECT_GT(plan.memory.structure_bytes, manifest.num_edges * (4 + 8)) << "neighbors, and ids of edges";
   EXPECT_GT(plan.profile.hops[0].sublists, 100) << "a paper has several relations";
   EXPECT_TRUE(plan.memory.fits_gpu);
+  EXPECT_FALSE(manifest.replicated_types.empty()) << "conferences are few";
+  EXPECT_GT(plan.memory.copies_bytes, 0);
+  EXPECT_LT(plan.memory.copies_bytes, plan.memory.structure_bytes / 10);
   const StepPlan hgt = make_plan(igbh_config(nn::ModelKind::hgt), cluster);
   EXPECT_GT(hgt.inputs.compute_seconds, plan.inputs.compute_seconds) << "it maps each neighbor";
   TrainConfig fewer = igbh_config(nn::ModelKind::rgcn);

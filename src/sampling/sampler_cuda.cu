@@ -32,7 +32,8 @@ class CudaSampler final : public MiniBatchSampler {
         hops_(view, options_, staged_.active()),
         scratch_free_(view.device) {
     check_whole_inputs(options, view, staged_.active());
-    const bool bounded = hops_.bounded_by_fanouts() || view.sublists.first != nullptr;
+    const bool bounded =
+        hops_.bounded_by_fanouts() || (view.sublists.first != nullptr && options_.method != Method::labor);
     if (staged_.active() && exchange.on_devices != nullptr && has_fixed_fanouts() && bounded)
       direct_ = std::make_unique<DirectExchange<Id>>(exchange, options, view.device);
     for (int s = 0; s < num_buffers; ++s)

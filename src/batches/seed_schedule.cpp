@@ -111,7 +111,10 @@ void SeedSchedule::make_pairs(Step& step, std::uint32_t epoch, Count step_in_epo
   if (options_.links->looks_at_all()) {
     const Order order(options_, epoch);
     const auto [first, last] = slice(step_in_epoch, num_seeds_, options_.global_batch);
-    for (Count i = first; i < last; ++i) all.push_back(static_cast<Count>(order.place(i)));
+    if (std::ssize(step.places) == last - first && !has_groups())
+      all = step.places;
+    else
+      for (Count i = first; i < last; ++i) all.push_back(static_cast<Count>(order.place(i)));
   }
   const auto number = static_cast<std::uint32_t>(static_cast<Count>(epoch) * steps_ + step_in_epoch);
   step.links = options_.links->pairs_of({.links = step.places,

@@ -158,6 +158,7 @@ class LinkSeeds {
     std::vector<NodeId> sources, destinations;
   };
   void find_edges(const comm::Communicator& ranks);
+  static void number(const Pairs& ends, std::vector<NodeId>& nodes, LinkPairs& pairs);
   void draw(const Step& step, Pairs& pairs) const;
   void append_listed(const Step& step, Pairs& pairs) const;
   void share(const Step& step, Pairs& pairs, std::vector<std::int64_t>& groups_of_links) const;

@@ -69,12 +69,6 @@ Range negatives_of(double amount, Count number) {
   return {up_to(number), up_to(number + 1) - up_to(number)};
 }
 
-/// Numbers of pairs among their distinct nodes.
-void number(std::span<const NodeId> ends, std::span<const NodeId> nodes, std::vector<std::int64_t>& numbers) {
-  for (const NodeId end : ends)
-    numbers.push_back(end == kNone ? kNone : std::ranges::lower_bound(nodes, end) - nodes.begin());
-}
-
 void sort_distinct(std::vector<std::int64_t>& values) {
   std::ranges::sort(values);
   const auto rest = std::ranges::unique(values);
@@ -219,12 +213,8 @@ LinkPairs LinkSeeds::pairs_of(const Step& step, std::vector<NodeId>& nodes) cons
     append_listed(step, ends);
   else if (options_.negatives.mode != Mode::none)
     draw(step, ends);
-  nodes.assign(ends.sources.begin(), ends.sources.end());
-  nodes.insert(nodes.end(), ends.destinations.begin(), ends.destinations.end());
-  std::erase(nodes, kNone);
-  sort_distinct(nodes);
-  number(ends.sources, nodes, pairs.sources);
-  number(ends.destinations, nodes, pairs.destinations);
+  nodes.clear();
+  number(ends, nodes, pairs);
   for (const Count link : excludes() ? step.all_links : std::span<const Count>()) {
     entries_.append(link, pairs.excluded);
     reverse_entries_.append(link, pairs.excluded);
@@ -234,6 +224,23 @@ LinkPairs LinkSeeds::pairs_of(const Step& step, std::vector<NodeId>& nodes) cons
   sort_distinct(pairs.excluded);
   sort_distinct(pairs.excluded_of_halo);
   return pairs;
+}
+
+/// Finds the distinct nodes, and the places of ends among them.
+void LinkSeeds::number(const Pairs& ends, std::vector<NodeId>& nodes, LinkPairs& pairs) {
+  std::vector<std::pair<NodeId, std::int64_t*>> places;
+  const auto add = [&](std::span<const NodeId> of_pairs, std::vector<std::int64_t>& numbers) {
+    numbers.assign(of_pairs.size(), kNone);
+    for (std::size_t i = 0; i < of_pairs.size(); ++i)
+      if (of_pairs[i] != kNone) places.emplace_back(of_pairs[i], &numbers[i]);
+  };
+  add(ends.sources, pairs.sources);
+  add(ends.destinations, pairs.destinations);
+  std::ranges::sort(places, {}, &std::pair<NodeId, std::int64_t*>::first);
+  for (const auto& [node, number] : places) {
+    if (nodes.empty() || nodes.back() != node) nodes.push_back(node);
+    *number = std::ssize(nodes) - 1;
+  }
 }
 
 void LinkSeeds::draw(const Step& step, Pairs& pairs) const {

@@ -3,7 +3,7 @@
 
     embeddings.py [--scale 0.25] [--width 128] [--distinct 300000] [--cases sgd rowwise_adagrad adam hbm] [--hot 100000]
 
-On one GPU. Tables in host memory are held against copies over the host link in the same run, by the bytes that cross it in the direction
+On one GPU, or on several of a host, of which each has rows of its own to gather and update; times are those of rank 0. Tables in host memory are held against copies over the host link in the same run, by the bytes that cross it in the direction
 that has more; the one in the GPU's memory against a copy within it, by all bytes that are read and written. `--hot` further gradients
 are all of one row. Prints a table and a line of JSON per case.
 """
@@ -56,6 +56,7 @@ def measure(name, options, limit, device):
     )
     torch.cuda.synchronize()
     made = time.perf_counter() - begin
+    torch.manual_seed(strata.process().rank)
     drawn = torch.randint(count, (8, options.distinct + options.distinct // 8), device=device)
     sets = [ids.unique()[torch.randperm(len(ids.unique()), device=device)][: options.distinct] for ids in drawn]
     gradients = torch.randn(options.distinct, width, device=device)
@@ -100,8 +101,9 @@ def measure(name, options, limit, device):
             "share": round(moved / seconds / allowed, 2),
             "made in s": round(made, 1),
         }
-        print(json.dumps(record), flush=True)
-        yield record
+        if strata.process().rank == 0:
+            print(json.dumps(record), flush=True)
+            yield record
     rows.close()
 
 
@@ -117,8 +119,11 @@ def main():
     if device.type != "cuda":
         raise SystemExit("needs a GPU")
     limit = limits(device)
-    print(torch.cuda.get_device_name(device), {name: round(rate / 1e9, 1) for name, rate in limit.items()}, flush=True)
+    if strata.process().rank == 0:
+        print(torch.cuda.get_device_name(device), {name: round(rate / 1e9, 1) for name, rate in limit.items()}, flush=True)
     records = [record for name in options.cases for record in measure(name, options, limit, device)]
+    if strata.process().rank > 0:
+        return
     print(f"{'case':<18}{'rows':>12}  {'what':<20}{'ms':>8}{'GB/s':>8}{'limit':>8}{'share':>7}")
     for r in records:
         print(f"{r['case']:<18}{r['rows']:>12,}  {r['what']:<20}{r['ms']:>8}{r['GB/s']:>8}{r['limit GB/s']:>8}{r['share']:>7}")

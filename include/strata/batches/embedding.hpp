@@ -43,21 +43,23 @@ struct RowUpdate {
   double scale = 1;                   ///< factor of the summed gradients
 };
 
-/// A table of rows that are learned, and the state of their optimizer; all ranks of the runtime hold it together. An
-/// owner.
+/// A table of rows that are learned, and the state of their optimizer; all ranks of the runtime hold it
+/// together. An owner.
 ///
-/// Rows and state are f32 ChunkTensors of one layout. A machine has the rows of a range of ids, and deals them in blocks of
-/// 64 among its ranks; a rank updates its own rows where they lie. With two ranks:
+/// Rows and state are f32 ChunkTensors of one layout. A machine has the rows of a range of ids, and deals
+/// them in blocks of 64 among its ranks; a rank updates its own rows where they lie. With two ranks:
 ///
 ///     ids        0..63  64..127  128..191  192..199
 ///     rank          0         1         0         1
 ///
-/// Calls marked collective are made by all ranks in the same order, by those without ids, too. Ids and rows lie on the
-/// runtime's device; an id that is no row's is ignored, and read as zeros. For one caller at a time.
+/// Calls marked collective are made by all ranks in the same order, by those without ids, too. Ids and rows
+/// lie on the runtime's device; an id that is no row's is ignored, and read as zeros. For one caller at a
+/// time.
 class Embedding {
  public:
-  /// Allocates; rows and state are zeros. Collective. Throws InputError for values out of range and for stripes where
-  /// not every rank of a machine has a GPU of its own, OutOfMemory where memory does not suffice.
+  /// Allocates; rows and state are undefined until initialize(). Collective. Throws InputError for values out
+  /// of range and for stripes where not every rank of a machine has a GPU of its own, OutOfMemory where
+  /// memory does not suffice.
   Embedding(std::shared_ptr<Runtime> runtime, const EmbeddingOptions& options);
   ~Embedding();
   Embedding(const Embedding&) = delete;
@@ -74,21 +76,22 @@ class Embedding {
   Count updates() const;  ///< update()s, which Adam's bias correction counts
   void set_updates(Count updates);
 
-  /// Weights uniform in [-bound, bound], keyed by seed, id and column: the same on any ranks. State and the number of updates
-  /// become 0. Collective.
+  /// Weights uniform in [-bound, bound], keyed by seed, id and column: the same on any ranks. State and the
+  /// number of updates become 0. Collective.
   void initialize(std::uint64_t seed, double bound);
 
-  /// out[i] = row ids[i] of a part, [count, cols] f32. Asynchronous on a GPU; on several machines collective, and then
-  /// it waits for other ranks.
+  /// out[i] = row ids[i] of a part, [count, cols] f32. Asynchronous on a GPU; on several machines collective,
+  /// and then it waits for other ranks.
   void gather(int part, const NodeId* ids, Count count, float* out, const cuda::Stream& stream);
 
-  /// row ids[i] = rows[i]; of an id that is given several times the last one counts, of ranks the highest. Collective; all ranks
-  /// read the new rows from then on.
+  /// row ids[i] = rows[i]; of an id that is given several times the last one counts, of ranks the highest.
+  /// Collective; all ranks read the new rows from then on.
   void write(int part, const NodeId* ids, Count count, const float* rows, const cuda::Stream& stream);
 
-  /// Updates the rows of `ids` by the sums of their gradients, [count, cols]: those of one rank in an order that follows
-  /// from the list, then those of ranks in theirs. Collective, with the same scalars on all ranks; all ranks read the new rows from then
-  /// on. One rank alone enqueues its work on `stream` and waits for nothing.
+  /// Updates the rows of `ids` by the sums of their gradients, [count, cols]: those of one rank in an order
+  /// that follows from the list, then those of ranks in theirs. Collective, with the same scalars on all
+  /// ranks; all ranks read the new rows from then on. One rank alone enqueues its work on `stream` and waits
+  /// for nothing.
   void update(const NodeId* ids, Count count, const float* gradients, const RowUpdate& scalars,
               const cuda::Stream& stream);
 

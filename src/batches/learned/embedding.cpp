@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "learned/owner_exchange.hpp"
@@ -106,6 +107,23 @@ NodeId id_of(const DealtRows::OfMachine& machine, NodeId row) {
   return id < machine.end_id ? id : -1;
 }
 
+/// Keyed numbers in [-bound, bound].
+struct FirstWeights {
+  std::uint64_t seed;
+  double bound;
+
+  void write(NodeId id, std::span<float> out) const {
+    for (std::size_t begin = 0; begin < out.size(); begin += 4) {
+      const auto step = static_cast<std::uint32_t>(begin / 4);
+      const Philox4 words = keyed_words({.seed = seed, .step = step}, RandomUse::init, kLayer, id);
+      for (std::size_t col = begin; col < std::min(out.size(), begin + 4); ++col) {
+        const double unit = static_cast<double>(words.word[col - begin]) * 0x1.0p-32;
+        out[col] = static_cast<float>((2 * unit - 1) * bound);
+      }
+    }
+  }
+};
+
 }  // namespace
 
 struct Embedding::State {
@@ -130,12 +148,15 @@ struct Embedding::State {
   Device device() const { return runtime->device(); }
   NodeId first_row() const { return first_rows[at(machine().index())]; }
   int rank() const { return runtime->communicator().rank(); }
+  Range own_rows() const { return {own.first, owners.end_of(rank()) - own.first}; }
 
   void allocate();
   Placement placement() const;
   bool can_stripe() const;
   float* own_data(const ChunkTensor& tensor, Count cols) const;
   const NodeId* rows_of(const NodeId* ids, Count count, const cuda::Stream& stream);
+  void clear(float* rows, Count cols) const;
+  void fill(ChunkTensor& tensor, const std::optional<FirstWeights>& values) const;
   void fence(const cuda::Stream& stream) const {
     if (runtime->communicator().size() == 1) return;
     stream.synchronize();
@@ -157,7 +178,7 @@ Placement Embedding::State::placement() const {
 }
 
 void Embedding::State::allocate() {
-  const bool possible = options.placement != RowPlacement::host && can_stripe();
+  const bool possible = can_stripe() && options.placement != RowPlacement::host;
   if (options.placement == RowPlacement::striped && !possible)
     throw InputError(
         fmt::format("\"{}\" cannot be striped: not every rank of the machine has a GPU of its own",
@@ -174,8 +195,7 @@ void Embedding::State::allocate() {
     const tensor::TensorSpec spec{.name = fmt::format("{} of {}", part.name, options.name),
                                   .rows = placed.total().rows(),
                                   .cols = part.cols,
-                                  .dtype = DType::f32,
-                                  .scatters = true};
+                                  .dtype = DType::f32};
     tensors.push_back(ChunkTensor::create(machine(), spec, placed));
     // Threads of the CPU would not see in time what GPUs write to host rows.
     tensors.back().configure({.host_path = tensor::HostPath::zero_copy});
@@ -206,6 +226,27 @@ const NodeId* Embedding::State::rows_of(const NodeId* ids, Count count, const cu
   return rows.data();
 }
 
+/// Sets this rank's rows, which lie on its device, to 0.
+void Embedding::State::clear(float* data, Count cols) const {
+  const cuda::Stream stream(device());
+  cuda::fill_async(data, 0, at(own_rows().count * cols) * sizeof(float), stream);
+  stream.synchronize();
+}
+
+/// Sets this rank's rows; to 0 without values.
+void Embedding::State::fill(ChunkTensor& tensor, const std::optional<FirstWeights>& values) const {
+  constexpr Count kRowsPerPiece = 4096;
+  const Count cols = tensor.spec().cols;
+  const Range mine = own_rows();
+  runtime->caller_pool().parallel_for(mine.count, kRowsPerPiece, [&](Count begin, Count end) {
+    std::vector<float> block(at((end - begin) * cols));
+    for (Count r = begin; values && r < end; ++r)
+      if (const NodeId id = id_of(of_machine(), mine.first + r); id >= 0)
+        values->write(id, std::span(block).subspan(at((r - begin) * cols), at(cols)));
+    tensor.write_rows(mine.first + begin - first_row(), end - begin, block.data());
+  });
+}
+
 Embedding::Embedding(std::shared_ptr<Runtime> runtime, const EmbeddingOptions& options)
     : state_(std::make_unique<State>()) {
   State& s = *state_;
@@ -219,7 +260,8 @@ Embedding::Embedding(std::shared_ptr<Runtime> runtime, const EmbeddingOptions& o
   for (const DealtRows::OfMachine& machine : s.machines) s.first_rows.push_back(machine.first_row);
   s.first_rows.push_back(s.owners.end());
   const cuda::DeviceGuard guard(s.device());
-  s.allocate();
+  // Collective over the machine, where it fails on all ranks alike.
+  s.runtime->communicator().together([&] { s.allocate(); });
   s.grouper = make_row_grouper(s.device(), s.runtime->caller_pool());
   s.device_machines = cuda::Array<DealtRows::OfMachine>(cuda::memory_on(s.device()), std::ssize(s.machines),
                                                         "rows of machines", s.device());
@@ -239,7 +281,6 @@ Embedding::Embedding(std::shared_ptr<Runtime> runtime, const EmbeddingOptions& o
                              .on_devices = s.exchange->is_direct() ? &s.exchange->wire() : nullptr},
           s.runtime->caller_pool());
   }
-  initialize(0, 0);
 }
 
 Embedding::~Embedding() = default;
@@ -253,29 +294,12 @@ void Embedding::set_updates(Count updates) { state_->updates = updates; }
 void Embedding::initialize(std::uint64_t seed, double bound) {
   State& s = *state_;
   const cuda::DeviceGuard guard(s.device());
-  constexpr Count kRowsPerPiece = 4096;
-  const NodeId first = s.own.first;
-  const Count rows = s.owners.end_of(s.rank()) - first, cols = s.options.cols;
-  const auto weights_of = [&](NodeId row, float* out) {
-    const NodeId id = id_of(s.of_machine(), row);
-    for (Count begin = 0; begin < cols; begin += 4) {
-      const auto step = static_cast<std::uint32_t>(begin / 4);
-      const Philox4 words = keyed_words({.seed = seed, .step = step}, RandomUse::init, kLayer, id);
-      for (Count col = begin; col < std::min(cols, begin + 4); ++col) {
-        const double unit = static_cast<double>(words.word[col - begin]) * 0x1.0p-32;
-        out[col] = id < 0 ? 0 : static_cast<float>((2 * unit - 1) * bound);
-      }
-    }
-  };
   for (std::size_t part = 0; part < s.tensors.size(); ++part) {
-    const Count part_cols = s.parts[part].cols;
     const bool zeros = part > 0 || bound == 0;
-    s.runtime->caller_pool().parallel_for(rows, kRowsPerPiece, [&](Count begin, Count end) {
-      std::vector<float> block(at((end - begin) * part_cols));
-      if (!zeros)
-        for (Count r = begin; r < end; ++r) weights_of(first + r, block.data() + (r - begin) * cols);
-      s.tensors[part].write_rows(first + begin - s.first_row(), end - begin, block.data());
-    });
+    if (zeros && s.striped)
+      s.clear(part == 0 ? s.own.weights : s.own.state[part - 1], s.parts[part].cols);
+    else
+      s.fill(s.tensors[part], zeros ? std::nullopt : std::optional(FirstWeights{seed, bound}));
   }
   s.updates = 0;
   s.machine().barrier();
@@ -293,20 +317,16 @@ void Embedding::write(int part, const NodeId* ids, Count count, const float* row
                       const cuda::Stream& stream) {
   State& s = *state_;
   const cuda::DeviceGuard guard(s.device());
-  const Count row_bytes = s.parts[at(part)].cols * static_cast<Count>(sizeof(float));
-  const auto group = [&](const NodeId* of, Count size) {
-    return s.grouper->group(of, size, s.owners.end(), stream);
-  };
-  ListedRows listed =
-      s.grouper->list_last(group(s.rows_of(ids, count, stream), count),
-                           reinterpret_cast<const std::byte*>(rows), row_bytes, s.owners.bounds, stream);
-  if (s.exchange) {
-    const OwnerExchange::Arrived arrived = s.exchange->exchange(listed, stream);
-    listed = s.grouper->list_last(group(arrived.rows, arrived.count), arrived.values, row_bytes,
-                                  s.owners.bounds, stream);
-  }
-  s.tensors[at(part)].scatter({.data = listed.rows, .size = listed.count(), .first = s.first_row()},
-                              {.data = listed.values}, stream, s.runtime->caller_pool());
+  write_rows({.rows = s.rows_of(ids, count, stream),
+              .count = count,
+              .values = reinterpret_cast<const std::byte*>(rows),
+              .row_bytes = s.parts[at(part)].cols * static_cast<Count>(sizeof(float))},
+             {.table = s.tensors[at(part)],
+              .first_row = s.first_row(),
+              .owners = s.owners,
+              .grouper = *s.grouper,
+              .exchange = s.exchange ? &*s.exchange : nullptr},
+             stream, s.runtime->caller_pool());
   s.fence(stream);
 }
 

@@ -70,6 +70,21 @@ OwnerExchange::Arrived OwnerExchange::exchange(const ListedRows& listed, const c
   return {rows_.data(), values_.data(), total};
 }
 
+void write_rows(const GivenRows& given, const OwnedTable& owned, const cuda::Stream& stream,
+                ThreadPool& pool) {
+  const auto last_of = [&](const NodeId* rows, Count count, const std::byte* values) {
+    const RowGroups groups = owned.grouper.group(rows, count, owned.owners.end(), stream);
+    return owned.grouper.list_last(groups, values, given.row_bytes, owned.owners.bounds, stream);
+  };
+  ListedRows listed = last_of(given.rows, given.count, given.values);
+  if (owned.exchange != nullptr) {
+    const OwnerExchange::Arrived arrived = owned.exchange->exchange(listed, stream);
+    listed = last_of(arrived.rows, arrived.count, arrived.values);
+  }
+  owned.table.scatter({.data = listed.rows, .size = listed.count(), .first = owned.first_row},
+                      {.data = listed.values}, stream, pool);
+}
+
 void OwnerExchange::close() {
   wire_->close();
   communicator_.close();

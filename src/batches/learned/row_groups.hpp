@@ -50,16 +50,17 @@ struct RowGroups {
 
 /// The sums of the gradients of each group, in a tree whose shape follows from the group's size only. A view.
 ///
-/// A part of level l sums 32^l entries of a group, or up to twice as many at its end; level 0 are the gradients. A group's
-/// sum is that of its parts of the highest level of which it has one. So no sum has more than 63 terms, unless a
-/// group has more than 2^20 entries.
+/// A part of level l sums 32^l entries of a group, or up to twice as many at its end; level 0 are the
+/// gradients. A group's sum is that of its parts of the highest level of which it has one. So no sum has more
+/// than 63 terms, unless a group has more than 2^20 entries.
 struct GradientSums {
   static constexpr int kLevels = 3, kFanBits = 5;
 
   RowGroups groups;
   const float* gradients = nullptr;  ///< [.., cols]
   Count cols = 0;
-  /// [count >> 5 l, cols] by level, of which the first is not used. The part that begins at entry i has row i >> 5 l.
+  /// [count >> 5 l, cols] by level, of which the first is not used. The part that begins at entry i has row i
+  /// >> 5 l.
   std::array<float*, kLevels + 1> parts{};
 
   static constexpr int shift(int level) { return kFanBits * level; }
@@ -105,8 +106,8 @@ struct GradientSums {
   }
 };
 
-/// The rows that one rank owns, and their state; null where there is none. A view of its device's memory, or of host memory
-/// that the device reaches.
+/// The rows that one rank owns, and their state; null where there is none. A view of its device's memory, or
+/// of host memory that the device reaches.
 struct OwnRows {
   NodeId first = 0;  ///< the row of weights[0]
   Count cols = 0;
@@ -149,9 +150,9 @@ struct ListedRows {
   Count count() const { return offsets.back(); }
 };
 
-/// Groups lists of rows, and does what depends on groups. An owner of the memory that this takes: what it returns is good until
-/// the next call of the same function. Calls are asynchronous on a GPU's stream, unless they say that they wait; all arrays lie on its
-/// device.
+/// Groups lists of rows, and does what depends on groups. An owner of the memory that this takes: what it
+/// returns is good until the next call of the same function. Calls are asynchronous on a GPU's stream, unless
+/// they say that they wait; all arrays lie on its device.
 class RowGrouper {
  public:
   virtual ~RowGrouper() = default;

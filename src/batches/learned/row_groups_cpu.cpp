@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
-#include <numeric>
+#include <utility>
 
 #include "learned/row_groups.hpp"
 #include "strata/cuda/buffer.hpp"
@@ -53,12 +53,14 @@ class CpuGrouper final : public RowGrouper {
   }
 
   RowGroups group(const NodeId* rows, Count count, NodeId end, const cuda::Stream& /*stream*/) override {
-    order_.resize(at(count));
+    entries_.resize(at(count));
     rows_.resize(at(count));
-    std::iota(order_.begin(), order_.end(), 0);
-    const auto row_at = [&](std::int32_t i) { return rows[i] < 0 || rows[i] >= end ? end : rows[i]; };
-    std::ranges::stable_sort(order_, {}, row_at);
-    std::ranges::transform(order_, rows_.begin(), row_at);
+    order_.resize(at(count));
+    for (std::int32_t i = 0; i < count; ++i)
+      entries_[at(i)] = {rows[i] < 0 || rows[i] >= end ? end : rows[i], i};
+    std::ranges::sort(entries_);
+    std::ranges::transform(entries_, rows_.begin(), &std::pair<NodeId, std::int32_t>::first);
+    std::ranges::transform(entries_, order_.begin(), &std::pair<NodeId, std::int32_t>::second);
     begins_.clear();
     const RowGroups groups{rows_.data(), order_.data(), count, end};
     for (Count i = 0; i < count; i = groups.end_of(i))
@@ -143,6 +145,7 @@ class CpuGrouper final : public RowGrouper {
   }
 
   ThreadPool& pool_;
+  std::vector<std::pair<NodeId, std::int32_t>> entries_;
   std::vector<NodeId> rows_, listed_rows_;
   std::vector<std::int32_t> order_;
   std::vector<Count> begins_;  // of the groups

@@ -126,8 +126,8 @@ __device__ double square_of_row(const GradientSums& sums, const Terms& terms, co
   return sum_over_team(square, teams);
 }
 
-// A team per entry of the sorted list; those that begin a group update its row. 300,000 rows of 128 columns move 154 MB of
-// gradients, and read and write as much of the weights and of each state.
+// A team per entry of the sorted list; those that begin a group update its row. 300,000 rows of 128 columns
+// move 154 MB of gradients, and read and write as much of the weights and of each state.
 template <RowOptimizer kOptimizer, int kSize>
 __global__ void __launch_bounds__(kThreads)
     update_rows(GradientSums sums, OwnRows rows, RowStep step, Teams teams) {

@@ -6,8 +6,8 @@
 #include "strata/util/random.hpp"
 #include "strata/util/row_code.hpp"
 
-/// What an update does with the elements of a row, with the same bits on CPU and GPU: single IEEE operations that no
-/// compiler fuses.
+/// What an update does with the elements of a row, with the same bits on CPU and GPU: single IEEE operations
+/// that no compiler fuses.
 namespace strata::batches {
 
 STRATA_HOST_DEVICE inline float root(float a) {

@@ -74,6 +74,7 @@ TEST_P(EmbeddingTest, AddsTheGradientsOfAllRanksInTheirOrder) {
 
 TEST_P(EmbeddingTest, WritesRowsOfAllMachinesAndKeepsTheLast) {
   Embedding embedding(runtime_, options(RowOptimizer::adam));
+  embedding.initialize(0, 0);
   for (int part = 0; part < 3; ++part) {
     const std::vector<NodeId> ids{999, 5, 999, -1, 100 + rank_};
     std::vector<float> rows(ids.size() * kCols);

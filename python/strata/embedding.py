@@ -36,7 +36,8 @@ class Embedding(torch.nn.Module):
     machines. The gradient of a row is the sum over the batches and ranks that read it, in the order of ranks, never a mean:
     with DistributedDataParallel, which divides by the ranks, give step() and follow() scale=1 / ranks.
 
-    The table is no parameter: other optimizers, DistributedDataParallel and clip_grad_norm_() do not see it.
+    The table is no parameter: other optimizers, DistributedDataParallel and clip_grad_norm_() do not see it. A state_dict() holds all of
+    it, by the input's ids; taking it is collective on several machines, load_state_dict() always, and rank 0's counts.
 
     Args:
         rows: their number, or a graph, whose nodes have a row each. On several machines those of a graph of one type lie where the nodes

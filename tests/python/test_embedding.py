@@ -70,7 +70,7 @@ class Rows(unittest.TestCase):
         torch.manual_seed(4)
 
     def test_steps_are_those_of_torchs_optimizers(self):
-        for columns in (1, 3, 33, 128):
+        for columns in (1, 33, 128):
             for placement in PLACEMENTS:
                 for name, (sparse, optimizer_of) in OPTIMIZERS.items():
                     rows = Embedding(20, columns, optimizer=name, lr=0.03, placement=placement)
@@ -243,7 +243,7 @@ class Rows(unittest.TestCase):
     def test_models_with_layers_train_the_same_on_any_ranks(self):
         with tempfile.TemporaryDirectory(prefix="strata-rows-") as folder:
             losses, rows = [], []
-            for ranks in (1, 3):
+            for ranks in (1, 2):
                 done = mpirun(ranks, HERE / "typed_of_rank.py", f"{folder}/{ranks}.npy", 2)
                 self.assertEqual(done.returncode, 0, done.stderr)
                 losses.append(torch.tensor([float(word) for word in done.stdout.split()]))

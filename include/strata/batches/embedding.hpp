@@ -54,7 +54,7 @@ struct RowUpdate {
 ///
 /// Calls marked collective are made by all ranks in the same order, by those without ids, too. Ids and rows
 /// lie on the runtime's device; an id that is no row's is ignored, and read as zeros. For one caller at a
-/// time.
+/// time, on one stream or on streams that wait for each other.
 class Embedding {
  public:
   /// Allocates; rows and state are undefined until initialize(). Collective. Throws InputError for values out

@@ -12,6 +12,7 @@
 
 #include "learned/owner_exchange.hpp"
 #include "learned/row_groups.hpp"
+#include "rows/place_rows.hpp"
 #include "strata/batches/fetcher.hpp"
 #include "strata/comm/machine.hpp"
 #include "strata/cuda/buffer.hpp"
@@ -140,6 +141,7 @@ struct Embedding::State {
   std::optional<OwnerExchange> exchange;  // with several ranks
   std::vector<RowFetcher> fetchers;       // by part, on several machines
   cuda::Array<NodeId> rows;               // of the ids of a call, on the device
+  cuda::Array<float> gathered;            // in ascending order, on a GPU that reads host rows
   OwnRows own;
   Count updates = 0;
 
@@ -155,6 +157,8 @@ struct Embedding::State {
   bool can_stripe() const;
   float* own_data(const ChunkTensor& tensor, Count cols) const;
   const NodeId* rows_of(const NodeId* ids, Count count, const cuda::Stream& stream);
+  void gather_ascending(const ChunkTensor& tensor, const NodeId* of, Count count, float* out,
+                        const cuda::Stream& stream);
   void clear(float* rows, Count cols) const;
   void fill(ChunkTensor& tensor, const std::optional<FirstWeights>& values) const;
   void fence(const cuda::Stream& stream) const {
@@ -224,6 +228,18 @@ const NodeId* Embedding::State::rows_of(const NodeId* ids, Count count, const cu
   rows.reserve(cuda::memory_on(device()), count, "rows of ids", device());
   grouper->map(ids, count, dealt, rows.data(), stream);
   return rows.data();
+}
+
+/// Gathers host rows in the order in which they lie, because a GPU translates addresses of large tables slowly:
+/// 300,000 rows at random of 13 GB come at 16 GB/s of 54, while an update in ascending order reads them at 39.
+void Embedding::State::gather_ascending(const ChunkTensor& tensor, const NodeId* of, Count count, float* out,
+                                        const cuda::Stream& stream) {
+  const RowGroups groups = grouper->group(of, count, owners.end(), stream);
+  const Count cols = tensor.spec().cols;
+  float* const sorted = gathered.reserve(cuda::Memory::device, count * cols, "gathered rows", device());
+  tensor.gather({.data = groups.rows, .size = count, .sorted = true}, sorted, stream, runtime->caller_pool());
+  place_rows({.rows = sorted, .positions = groups.order, .count = count, .cols = cols}, out, stream,
+             runtime->caller_pool());
 }
 
 /// Sets this rank's rows, which lie on its device, to 0.
@@ -310,6 +326,8 @@ void Embedding::gather(int part, const NodeId* ids, Count count, float* out, con
   const cuda::DeviceGuard guard(s.device());
   const NodeId* const rows = s.rows_of(ids, count, stream);
   if (!s.fetchers.empty()) return s.fetchers[at(part)].fetch({.ids = rows, .count = count}, out, stream);
+  if (s.device().is_cuda() && !s.striped && count > 0)
+    return s.gather_ascending(s.tensors[at(part)], rows, count, out, stream);
   s.tensors[at(part)].gather({.data = rows, .size = count}, out, stream, s.runtime->caller_pool());
 }
 

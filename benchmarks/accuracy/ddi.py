@@ -40,7 +40,7 @@ class Model(torch.nn.Module):
         super().__init__()
         width = options.hidden
         self.dropout = options.dropout
-        self.rows = nn.LearnedRows(num_nodes, width, lr=options.lr, init=torch.nn.init.xavier_uniform_)
+        self.rows = strata.Embedding(num_nodes, width, lr=options.lr, init=torch.nn.init.xavier_uniform_)
         self.convs = torch.nn.ModuleList([nn.SAGEConv(width, width) for _ in range(options.layers)])
         self.decoder = nn.MLPDecoder(width, width, options.layers, options.dropout)
 

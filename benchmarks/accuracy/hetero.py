@@ -124,7 +124,7 @@ class Typed(torch.nn.Module):
         def init(table):
             return torch.nn.init.normal_(table, std=options.spread)
 
-        self.rows = strata.nn.LearnedRows(count, hidden, lr=RATE, init=init) if is_own else torch.nn.Embedding(count, hidden)
+        self.rows = strata.Embedding(count, hidden, lr=RATE, init=init) if is_own else torch.nn.Embedding(count, hidden)
         if not is_own:
             init(self.rows.weight)
         self.maps = layers.HeteroDictLinear(widths, hidden)
@@ -229,7 +229,7 @@ def train(name, data, target, splits, seed, of, fanout, verbose):
     labels = labels.to(device)
     model = kind(layers, data, options, int(labels.max()) + 1).to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=RATE, weight_decay=options.decay)
-    if isinstance(rows := getattr(model, "rows", None), strata.nn.LearnedRows):
+    if isinstance(rows := getattr(model, "rows", None), strata.Embedding):
         rows.follow(optimizer)
     score = accuracy if name == "aifb" else macro_f1
     training = logits_of(model.train(), splits["train"])

@@ -68,7 +68,7 @@ class Model(torch.nn.Module):
         def init(table):
             return torch.nn.init.uniform_(table, -options.spread, options.spread)
 
-        self.rows = nn.LearnedRows(num_entities, columns, optimizer=options.rows, lr=options.lr, init=init)
+        self.rows = strata.Embedding(num_entities, columns, optimizer=options.rows, lr=options.lr, init=init)
         count = options.layers if options.model == "rgcn" else 0
         self.convs = torch.nn.ModuleList(
             [nn.RGCNConv(columns, columns, 2 * self.num_relations, num_bases=options.bases or None) for _ in range(count)]
@@ -200,7 +200,7 @@ def main():
     add("--spread", type=float, default=0.1, help="of rows, when they begin")
     add("--lr", type=float, default=1e-3, help="falls linearly to 0")
     add("--warmup", type=int, default=1, help="steps in which lr rises")
-    add("--rows", choices=("adam", "adagrad"), default="adam", help="the optimizer: Adam, lazy of rows, or Adagrad, by row")
+    add("--rows", choices=("adam", "rowwise_adagrad"), default="adam", help="their optimizer")
     add("--layers", type=int, default=1, help="of rgcn")
     add("--bases", type=int, default=0, help="of rgcn; 0: a matrix per relation and direction")
     add(

@@ -54,7 +54,7 @@ class Model(torch.nn.Module):
         width, self.dropout = options.hidden, options.dropout
         self.attributes = attributes()
         self.maps = torch.nn.ModuleList([torch.nn.Linear(rows.shape[1], width) for rows in self.attributes])
-        self.rows = nn.LearnedRows(USERS + ITEMS, width, lr=options.lr_of_rows)
+        self.rows = strata.Embedding(USERS + ITEMS, width, lr=options.lr_of_rows)
         self.convs = torch.nn.ModuleList(
             [nn.RGCNConv(width, width, LEVELS, num_bases=options.bases or None) for _ in range(options.layers)]
         )

@@ -34,7 +34,7 @@ class RGCN(torch.nn.Module):
         super().__init__()
         self.convs = torch.nn.ModuleList([nn.RGCNConv(COLUMNS, hidden, relations), nn.RGCNConv(hidden, classes, relations)])
         self.features, self.learned = features, learned
-        self.rows = nn.LearnedRows(learned, COLUMNS) if learned else None
+        self.rows = strata.Embedding(learned, COLUMNS) if learned else None
 
     def forward(self, ids, blocks):
         x = self.features[(ids - self.learned).clamp(min=0)]

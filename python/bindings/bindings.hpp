@@ -9,6 +9,7 @@ namespace nb = nanobind;
 
 void bind_errors(nb::module_& module);
 void bind_runtime(nb::module_& module);
+void bind_embedding(nb::module_& module);
 void bind_graph(nb::module_& module);
 void bind_links(nb::module_& module);
 void bind_loader(nb::module_& module);

@@ -87,6 +87,17 @@ void gather_features(const std::shared_ptr<Graph>& graph, const IdArray& ids, co
   interruptible_if(is_long, device, [graph, ids, rows, stream] { gather(*graph, ids, rows, stream); });
 }
 
+using StoredRows = nb::ndarray<nb::ro, nb::ndim<2>, nb::c_contig>;
+
+void write_features(const std::shared_ptr<Graph>& graph, const IdArray& ids, const StoredRows& rows,
+                    std::uintptr_t stream) {
+  const Device device = graph->runtime().device();
+  interruptible(device, [graph, ids, rows, stream, device] {
+    graph->write_features(ids.data(), static_cast<Count>(ids.size()),
+                          static_cast<const std::byte*>(rows.data()), borrow_stream(device, stream));
+  });
+}
+
 /// An array [size] that `write` fills without the GIL.
 template <typename T, typename Write>
 std::vector<T> filled(std::size_t size, Write write) {
@@ -261,6 +272,13 @@ void bind_graph(nb::module_& module) {
           "split"_a, "int64 [n, 3]: original ids of sources and destinations, and edge ids.")
       .def("gather_features", &gather_features, "ids"_a, "rows"_a.noconvert(), "stream"_a,
            "Fills float32 [n, features] on the process's device. Collective on several machines.")
+      .def("write_features", &write_features, "ids"_a, "rows"_a.noconvert(), "stream"_a,
+           "Rows of bytes as features are stored, one per id, on the process's device. Collective.")
+      .def_prop_ro("feature_type",
+                   [](const Graph& g) {
+                     const bool none = g.manifest().feature_cols == 0;
+                     return none ? std::string() : std::string(name_of(g.stored().features().spec().dtype));
+                   })
       .def(
           "original_ids",
           [](const Graph& g, const HostIdArray& ids) {

@@ -20,6 +20,7 @@ NB_MODULE(_core, module) {
   strata::python::bind_errors(module);
   strata::python::bind_runtime(module);
   strata::python::bind_graph(module);
+  strata::python::bind_embedding(module);
   strata::python::bind_sm_split(module);
   strata::python::bind_links(module);
   strata::python::bind_loader(module);

@@ -38,6 +38,9 @@ from strata.partitioning import convert, info, partition, repartition, verify
 from strata.recording import GraphedStep, StepCounts, graphed
 from strata.sm_split import SmSplit
 from strata.training import Evaluation, Scores, TrainResult, evaluate, plan, predict, report, train
+if TYPE_CHECKING:
+    from strata.embedding import Embedding  # a module of torch, which importing strata does not import
+
 from strata.unified_tensor import (
     UnifiedTensor,
     enable_unified_device,
@@ -54,6 +57,7 @@ __all__ = [
     "ChoiceQuery",
     "CommError",
     "CudaError",
+    "Embedding",
     "Evaluation",
     "Graph",
     "GraphedStep",
@@ -109,7 +113,7 @@ _TYPES = "it is PyG's: strata.from_pyg(data) makes a graph of a HeteroData, whic
 _OTHER_SAMPLERS = "derive a sampler from strata.NeighborChooser, or take PyG's loader with strata.pyg.stores_of(graph)"
 
 if not TYPE_CHECKING:
-    __getattr__ = attributes_of(
+    _without = attributes_of(
         __name__,
         {
             "DataLoader": "NeighborLoader and NodeLoader make batches in threads of C++; strata.dgl has DGL's DataLoader",
@@ -124,3 +128,10 @@ if not TYPE_CHECKING:
             _OTHER_SAMPLERS,
         ),
     )
+
+    def __getattr__(name):
+        if name == "Embedding":
+            from strata.embedding import Embedding
+
+            return Embedding
+        return _without(name)

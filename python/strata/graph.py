@@ -87,6 +87,50 @@ class Features:
         self._graph._core.gather_features(cast(Any, asked.ids.long().to(rows.device)), cast(Any, rows), current_stream())
         return rows.view(*asked.shape, rows.shape[1])
 
+    def __setitem__(self, ids: Any, rows: Any) -> None:
+        """Writes rows [*ids.shape, num_features], or what can be expanded to them: one row, or one number; float32 values are rounded
+        to the type in which the graph stores its features.
+
+        Collective on any number of ranks, of which each writes its own rows, or none: features[[]] = 0. Of an id that is given several
+        times the last row counts, of ranks that of the highest. All ranks read the new rows from then on; batches that loaders have made
+        already keep theirs, so write between epochs. InputError for compressed rows, and where copies of rows (of the halo, or of
+        several GPUs) would stay as they were.
+        """
+        asked, values = together(lambda: self._values(ids, rows))
+        if asked.is_mask:
+            warn_of_mask(self._graph, "the index")
+        device, plain = process().device, values.reshape(asked.ids.numel(), self._graph.num_features)
+        given = cast(Any, asked.ids.long().to(device))
+        self._graph._core.write_features(given, cast(Any, _bytes_of(plain.to(device))), current_stream())
+
+    def _values(self, ids: Any, rows: Any) -> tuple[Any, torch.Tensor]:
+        """The index, and a row of the stored type for each id."""
+        import torch
+
+        asked = rows_of(ids, len(self), "nodes")
+        wanted = (*asked.shape, self._graph.num_features)
+        stored = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}.get(self._graph._core.feature_type)
+        values = torch.tensor(float(rows)) if isinstance(rows, (int, float)) else as_tensor(rows)
+        if self._graph.num_features == 0:
+            raise InputError("the graph has no node features", "Build it from an input with features.")
+        if stored is None:
+            kind = self._graph._core.feature_type
+            raise InputError(f"feature rows are stored as {kind} and cannot be written", "Build parts with --features f32, f16 or bf16.")
+        if values.dtype not in (torch.float32, stored):
+            raise InputError(f"rows are {values.dtype}", "Give float32: rows.float().")
+        try:
+            return asked, values.to(stored).expand(wanted)
+        except RuntimeError:
+            raise InputError(f"rows {tuple(values.shape)} for {wanted}", "Give one row per id, one row for all, or a number.") from None
+
+
+def _bytes_of(rows: torch.Tensor) -> torch.Tensor:
+    """The same memory; arrays of NumPy, by which the extension's stubs know arrays, have no bfloat16."""
+    import torch
+
+    plain = rows.contiguous()
+    return (plain if plain.stride(-1) == 1 else plain.clone(memory_format=torch.contiguous_format)).view(torch.uint8)
+
 
 class Labels:
     """The labels of a graph's nodes; `labels[ids]` gives some."""

@@ -50,6 +50,7 @@ const NodeIndex* MachineGraph::halo_rows() const {
   return state_->halo_rows.size() > 0 ? &state_->halo_rows : nullptr;
 }
 const tensor::ChunkTensor& MachineGraph::features() const { return *state_->features; }
+tensor::ChunkTensor& MachineGraph::features() { return *state_->features; }
 FeatureArrival* MachineGraph::arrival() const { return state_->arrival.get(); }
 std::span<const std::int32_t> MachineGraph::labels() const { return state_->regions->labels.span(); }
 std::span<const NodeId> MachineGraph::train_nodes() const { return state_->splits->train; }

@@ -45,7 +45,10 @@ class GpuStrata {
   void gather(const RowIds& ids, const RowsOut& out, const cuda::Stream& stream) const;
   void decode(const CodedRows& coded, float* out, const cuda::Stream& stream) const;
   void count_strata(const RowIds& ids, Count* counts, const cuda::Stream& stream) const;
+  /// REQUIRES: can_scatter().
   void scatter(const RowIds& ids, const RowsIn& in, const cuda::Stream& stream) const;
+  /// Whether all copies of replicated rows are within reach.
+  bool can_scatter() const { return spec_.scatters || is_alone_ || layout_.rows(Stratum::replicated) == 0; }
   void check_ids(bool on) { table_.bad = on ? bad_.data() : nullptr; }
   /// The first id out of range since the last call, up to this point of the stream; `found` is 0 if there is
   /// none. Waits for the stream.
@@ -81,7 +84,8 @@ class GpuStrata {
   int multiprocessors_;
   RowTable table_;
   Layout layout_;
-  int mine_ = 0;  // index of this GPU among those of the machine
+  bool is_alone_ = false;  // on its machine: nobody else has copies of replicated rows
+  int mine_ = 0;           // index of this GPU among those of the machine
   std::unique_ptr<PeerMemory> stripes_, replicas_;
   Missing missing_;
   cuda::Buffer replicated_;

@@ -42,6 +42,7 @@ GpuStrata::GpuStrata(Device device, const TensorSpec& spec, const comm::Resource
 }
 
 void GpuStrata::allocate(const comm::Machine& machine, const Placement& placement) {
+  is_alone_ = machine.size() == 1;
   const Layout layout(placement);
   const std::size_t replica_bytes =
       static_cast<std::size_t>(layout.rows(Stratum::replicated)) * spec_.row_pitch();
@@ -221,6 +222,9 @@ void GpuStrata::scatter(const RowIds& ids, const RowsIn& in, const cuda::Stream&
   if (replicas_) {
     std::ranges::copy(replicas_->pointers(), replicas.data.begin());
     replicas.count = static_cast<int>(replicas_->pointers().size());
+  } else if (table_.replicated != nullptr) {
+    replicas.data[0] = table_.replicated;
+    replicas.count = 1;
   }
   scatter_on_gpu(table_, RowList::of(ids), format_of(spec_.dtype, in.pitch), in.data, replicas,
                  {.multiprocessors = multiprocessors_}, stream);

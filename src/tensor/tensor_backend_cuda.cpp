@@ -107,7 +107,7 @@ void GpuBackend::count_strata(const RowIds& ids, Count* counts, const cuda::Stre
 
 void GpuBackend::scatter(const RowIds& ids, const RowsIn& in, const cuda::Stream& stream, ThreadPool& pool) {
   if (!is_for_gpu(stream)) return host_.scatter(ids, in, stream, pool);
-  if (layout_.rows(Stratum::replicated) > 0 && !spec_.scatters) {
+  if (!gpu_.can_scatter()) {
     throw Error(fmt::format("\"{}\" has replicated rows, but was not made for scatters", spec_.name),
                 "Set TensorSpec::scatters.");
   }

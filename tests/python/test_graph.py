@@ -95,6 +95,16 @@ class FromTensors(unittest.TestCase):
     def test_takes_arrays_of_other_types(self):
         lists = strata.from_tensors([[0, 1], [1, 2]], [[1, 2], [3, 4], [5, 6]])
         self.assertEqual(lists.features[[2]].tolist(), [[5, 6]])
+        lists.features[[2, 0, 2]] = torch.tensor([[1.0, 1], [2, 2], [7, 8]])
+        lists.features[1] = 9
+        self.assertEqual(lists.features[:].tolist()[:3], [[2, 2], [9, 9], [7, 8]])
+        lists.features[[]] = 0
+        with self.assertRaisesRegex(strata.InputError, "rows \\(3, 2\\) for"):
+            lists.features[[0, 1]] = torch.ones(3, 2)
+        with self.assertRaisesRegex(strata.InputError, "rows are torch.int64"):
+            lists.features[[0]] = torch.ones(1, 2, dtype=torch.int64)
+        with self.assertRaises(IndexError):
+            lists.features[[0, 77]] = 1
         lists.close()
         plain = self.plain
         graph = strata.from_tensors(
@@ -102,6 +112,8 @@ class FromTensors(unittest.TestCase):
         )
         self.assertEqual(graph.nodes("train").tolist(), [0, 1, 2])
         self.assertTrue(torch.equal(graph.features[[9]].cpu(), plain.x[9:10].half().float()))
+        graph.features[[9]] = plain.x[8:9]
+        self.assertTrue(torch.equal(graph.features[[9]].cpu(), plain.x[8:9].half().float()))
         graph.close()
         other = strata.from_tensors(Exported(plain.edge_index), Exported(plain.x), Exported(plain.y), train=Exported(plain.train))
         self.assertTrue(torch.equal(other.features[:].cpu(), plain.x))

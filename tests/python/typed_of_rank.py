@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A rank of test_learned_rows.py: trains layers over relations, and learned rows of a type without features, under DDP on a graph of
-several types. Rank 0 prints the loss of every step over all seeds.
+"""A rank of test_embedding.py: trains layers over relations, and rows that are learned for a type without features, under DDP on a graph
+of several types. Rank 0 prints the loss of every step over all seeds.
 
-    typed_of_rank.py FILE EPOCH...
+    typed_of_rank.py FILE EPOCHS
 
-Reads the state at the end of the epoch before from FILE, unless the first EPOCH is 0, and writes that of the end of the last.
+Writes the rows to FILE.
 """
 
 import sys
@@ -42,7 +42,7 @@ def graph_of():
 class Model(torch.nn.Module):
     def __init__(self, graph):
         super().__init__()
-        self.venues = nn.LearnedRows(COUNTS["venue"], 8, lr=0.05)
+        self.venues = strata.Embedding(graph, 8, node_type="venue", lr=0.05, init=lambda rows: rows.fill_(0.1))
         kinds = graph.edge_types
         self.layers = torch.nn.ModuleList(
             [
@@ -64,28 +64,21 @@ class Model(torch.nn.Module):
 
 
 def main():
-    file, epochs = sys.argv[1], [int(word) for word in sys.argv[2:]]
+    file, epochs = sys.argv[1], int(sys.argv[2])
     process = strata.init("cpu")
     strata.init_process_group()
     torch.manual_seed(process.rank)
     graph, features = graph_of()
     model = Model(graph)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-    if epochs[0]:
-        states = torch.load(file)
-        model.load_state_dict(states[0])
-        optimizer.load_state_dict(states[1])
-    else:
-        states = torch.Generator().manual_seed(7)
-        for parameter in model.parameters():
-            parameter.data.copy_(torch.randn(parameter.shape, generator=states) / 3)
-        model.venues.load_state_dict({name: value.fill_(0.1) for name, value in model.venues.state_dict().items()})
-    model.venues.follow(optimizer)
+    states = torch.Generator().manual_seed(7)
+    for parameter in model.parameters():
+        parameter.data.copy_(torch.randn(parameter.shape, generator=states) / 3)
+    model.venues.follow(optimizer, scale=1 / process.size)
     parallel = DistributedDataParallel(model)
     parallel.register_comm_hook(None, allreduce_hook)
     loader = strata.NodeLoader(graph, "paper", fanouts=[4, 3, 2], batch_size=60 // process.size, shuffle=True, seed=3)
-    loader.set_epoch(epochs[0])
-    for batch in (batch for _ in epochs for batch in loader):
+    for batch in (batch for _ in range(epochs) for batch in loader):
         optimizer.zero_grad()
         out = parallel(batch.input_nodes, features, batch.blocks)
         loss = cross_entropy(out, graph._types.labels(batch.output_nodes, loader._seeds), reduction="sum") * batch.sum_scale
@@ -95,9 +88,7 @@ def main():
         distributed.all_reduce(total)
         if process.rank == 0:
             print(float(total) / process.size, flush=True)
-    if process.rank == process.size - 1:
-        torch.save((model.state_dict(), optimizer.state_dict()), file)
-    distributed.barrier()
+    model.venues.save(file)
     del parallel  # before the group, whose threads it would wait for with Python's lock
     distributed.destroy_process_group()
     graph.close()

@@ -73,6 +73,7 @@ struct GraphOptions {
   std::int64_t halo_bytes = 0;  ///< as store::LoadOptions::halo_bytes
 };
 
+class FeatureWriter;
 class IdCheck;
 
 /// What reads a graph from threads of its own, and must end before the graph does.
@@ -136,6 +137,13 @@ class Graph {
   /// for `stream` to look for an id that is no node's.
   void gather_features(const NodeId* ids, Count count, float* out, const cuda::Stream& stream);
 
+  /// Row of node ids[i] = rows[i], in the type of stored().features(); of an id that is given several times
+  /// the last one counts, of ranks the highest. Collective, also for a rank without ids; all ranks read the
+  /// new rows from then on, while batches that are already made keep theirs. Throws std::out_of_range as
+  /// check_ids(), and InputError for a graph without features or with compressed ones, and where copies of
+  /// rows would stay as they were; on all ranks alike.
+  void write_features(const NodeId* ids, Count count, const std::byte* rows, const cuda::Stream& stream);
+
   /// out[i] = class of node ids[i], -1 where there is none; or, of graphs with sets of classes or targets, row i of
   /// [count, num_classes] as NodeBatch::label_sets. Ids and out in host memory; on one machine, on any
   /// thread. Throw InputError if the graph has no such labels or machines share it, std::out_of_range as
@@ -183,6 +191,7 @@ class Graph {
   std::optional<store::MachineGraph> graph_;
   std::optional<comm::Communicator> row_communicator_;  // on several machines
   std::optional<RowFetcher> fetcher_;
+  std::shared_ptr<FeatureWriter> feature_writer_;  // from the first write on
   std::shared_ptr<IdCheck> id_check_;
   std::vector<NodeId> valid_nodes_, test_nodes_;
   mutable std::mutex mutex_;  // of what follows

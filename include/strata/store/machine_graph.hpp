@@ -142,6 +142,7 @@ class MachineGraph {
   /// Row r belongs to global id first_node + r; the rows of halo_rows() follow. Columns are the manifest's
   /// feature_cols.
   const tensor::ChunkTensor& features() const;
+  tensor::ChunkTensor& features();
   /// Of rows that were not read yet when load() returned, with LoadOptions::late_features; null: all are in
   /// place. Whoever reads features() before FeatureArrival::finish() must require() the rows.
   FeatureArrival* arrival() const;

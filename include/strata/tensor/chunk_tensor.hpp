@@ -190,7 +190,7 @@ class ChunkTensor {
 
   /// row(ids[i]) = in[i]; the ids must be distinct. Asynchronous on a GPU's stream; blocks on the cpu. All
   /// readers of the machine see the rows after fence(). Throws Error for a tensor with replicated rows that
-  /// was created without `scatters`.
+  /// was created without `scatters` on a machine of several ranks.
   void scatter(const RowIds& ids, const RowsIn& in, const cuda::Stream& stream, ThreadPool& pool);
 
   /// Makes what the ranks wrote and scattered (on `stream`) visible to all of them, CPU and GPU. Collective

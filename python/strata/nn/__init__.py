@@ -30,7 +30,6 @@ from strata.nn.gcn import GCNConv
 from strata.nn.gin import GINConv
 from strata.nn.hetero import HeteroConv
 from strata.nn.hgt import HGTConv
-from strata.nn.learned_rows import LearnedRows
 from strata.nn.losses import TargetScale, focal_loss, link_loss, quantile_loss
 from strata.nn.rgat import RGATConv
 from strata.nn.rgcn import RGCNConv
@@ -49,7 +48,6 @@ __all__ = [
     "HeteroConv",
     "HeteroDictLinear",
     "HeteroLinear",
-    "LearnedRows",
     "MLPDecoder",
     "RGATConv",
     "RGCNConv",

@@ -21,7 +21,7 @@ _TILE = {"cpu": 1 << 20, "cuda": 1 << 26}
 class Decoder(torch.nn.Module):
     """What all decoders have: forward() scores triples, against() scores ends of triples against many candidates.
 
-    A decoder has no rows of nodes: a GNN gives them, or LearnedRows. Where torch_geometric.nn.kge has a model of the same name, its
+    A decoder has no rows of nodes: a GNN gives them, or strata.Embedding. Where torch_geometric.nn.kge has a model of the same name, its
     arguments (without num_nodes), the names of the relations' weights and the scores are the same.
     """
 

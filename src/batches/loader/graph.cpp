@@ -10,6 +10,7 @@
 
 #include "loader/agreement.hpp"
 #include "loader/expand.hpp"
+#include "loader/feature_writer.hpp"
 #include "strata/batches/placed_graph.hpp"
 #include "strata/comm/machine.hpp"
 #include "strata/graph/read_graph.hpp"
@@ -250,6 +251,8 @@ void Graph::close() {
   close_readers();
   fetcher_.reset();
   id_check_.reset();
+  if (feature_writer_) feature_writer_->close();
+  feature_writer_.reset();
   if (row_communicator_) row_communicator_->close();
   graph_->close(runtime_->machine());
   graph_.reset();

@@ -55,6 +55,47 @@ TEST_P(LoadedGraph, GathersRowsOfAnyNodes) {
   EXPECT_EQ(rows, expected);
 }
 
+TEST_P(LoadedGraph, WritesRowsOfAnyMachineForAllReaders) {
+  const int rank = test::world().rank(), ranks = test::world().size();
+  std::vector<NodeId> ids{899, 3, 899, 450, 20 + rank};  // of which other ranks write all but the last, too
+  if (rank == 1) ids.clear();
+  std::vector<float> rows;
+  for (std::size_t i = 0; i < ids.size(); ++i)
+    rows.insert(rows.end(), LoaderSetup::kCols, static_cast<float>(100 * rank + static_cast<int>(i)));
+  setup_.graph->write_features(ids.data(), std::ssize(ids), reinterpret_cast<const std::byte*>(rows.data()),
+                               {});
+  const float last = 100.F * static_cast<float>(ranks == 2 ? 0 : ranks - 1);
+  const std::vector<NodeId> read{899, 3, 450, 20, 21, 418};
+  const NodeId untouched = original_ids({&read[5], 1}).front();
+  const NodeId of_rank_1 = original_ids({&read[4], 1}).front();
+  const std::vector<float> all = test::features_as_floats(*setup_.dataset);
+  std::vector<float> now(read.size() * LoaderSetup::kCols);
+  setup_.graph->gather_features(read.data(), std::ssize(read), now.data(), {});
+  const std::vector<float> wanted{last + 2,
+                                  last + 1,
+                                  last + 3,
+                                  4,
+                                  all[at(of_rank_1 * LoaderSetup::kCols)],
+                                  all[at(untouched * LoaderSetup::kCols)]};
+  for (std::size_t i = 0; i < read.size(); ++i) EXPECT_EQ(now[i * LoaderSetup::kCols], wanted[i]) << read[i];
+}
+
+TEST_P(LoadedGraph, WritesNothingIfOneRankNamesNoNode) {
+  const std::vector<NodeId> ids{test::world().rank() == 0 ? 900 : 4};
+  const std::vector<float> rows(LoaderSetup::kCols, -5);
+  const auto write = [&] {
+    setup_.graph->write_features(ids.data(), 1, reinterpret_cast<const std::byte*>(rows.data()), {});
+  };
+  if (test::world().rank() == 0)
+    EXPECT_THROW(write(), std::out_of_range);
+  else
+    EXPECT_THROW(write(), InputError);
+  std::vector<float> now(LoaderSetup::kCols);
+  const std::vector<NodeId> read{4};
+  setup_.graph->gather_features(read.data(), 1, now.data(), {});
+  EXPECT_NE(now[0], -5);
+}
+
 TEST_P(LoadedGraph, NamesNodesAsTheInputDidAndBack) {
   const std::vector<NodeId> ids{899, 0, 417, 417};
   std::vector<NodeId> original(ids.size()), back(ids.size());

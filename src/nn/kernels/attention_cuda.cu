@@ -65,14 +65,18 @@ __device__ inline float head_dot(const Over& over, const T* a, const T* b, const
 }
 
 // Not inlined, because the registers of Philox would halve the number of threads where nothing is dropped.
-__noinline__ __device__ float kept_scale_of(const EdgeAttention& over, const Philox4& key, Count u,
+__noinline__ __device__ float kept_scale_of(const EdgeDropout& dropout, const Philox4& key, Count u,
                                             Count head, float scale) {
-  return keeps_edge(over.dropout, key, u, static_cast<std::uint32_t>(head)) ? scale : 0.0f;
+  return keeps_edge(dropout, key, u, static_cast<std::uint32_t>(head)) ? scale : 0.0f;
 }
-__device__ inline float kept_scale(const EdgeAttention& over, const Philox4& key, Count u, Count head,
-                                   float scale) {
+template <typename Over>
+__device__ inline float kept_scale(const Over& over, const Philox4& key, Count u, Count head, float scale) {
   if (!over.dropout.active()) return 1.0f;
-  return kept_scale_of(over, key, u, head, scale);
+  return kept_scale_of(over.dropout, key, u, head, scale);
+}
+template <typename Over>
+__device__ inline Philox4 key_of(const Over& over, Count v) {
+  return over.dropout.active() ? edge_key(over.dropout, v) : Philox4{};
 }
 
 // One group per head of a row; reads the rows once.
@@ -126,7 +130,7 @@ __global__ void __launch_bounds__(kBlockThreads) attend_kernel(EdgeAttentionForw
   const Count v = item.row;
   if (v >= over.edges.rows || !item.in_row) return;
   const float log_sum = pass.log_sums[v * over.heads + item.head];
-  const Philox4 key = over.dropout.active() ? edge_key(over.dropout, v) : Philox4{};
+  const Philox4 key = key_of(over, v);
   const auto weight = [&](Count u) {
     return expf(leaky_relu(over.raw_score(u, v, item.head), over.slope) - log_sum) *
            kept_scale(over, key, u, item.head, scale);
@@ -154,7 +158,7 @@ __global__ void __launch_bounds__(kBlockThreads) grad_dst_kernel(EdgeAttentionGr
   const Count v = item.row, head = item.head;
   if (v >= over.edges.rows || !item.first_window) return;
   const float log_sum = pass.log_sums[v * over.heads + head];
-  const Philox4 key = over.dropout.active() ? edge_key(over.dropout, v) : Philox4{};
+  const Philox4 key = key_of(over, v);
   const auto grad = item.load(over, grads, v);
   float mean = 0.0f, sloped_mean = 0.0f, slopes = 0.0f;
   const auto add_edge = [&](Count u, float counts) {
@@ -194,7 +198,7 @@ __global__ void __launch_bounds__(kBlockThreads) grad_src_kernel(EdgeAttentionGr
   const auto add_edge = [&](Count v, float counts) {
     const float raw = over.raw_score(u, v, head);
     const float p = counts * expf(leaky_relu(raw, over.slope) - pass.log_sums[v * over.heads + head]);
-    const Philox4 key = over.dropout.active() ? edge_key(over.dropout, v) : Philox4{};
+    const Philox4 key = key_of(over, v);
     const float kept = kept_scale(over, key, u, head, scale);
     const auto grad = item.load(over, grads, v);
     const float g = head_dot<Width, Lanes, Whole>(over, grads + item.offset(over, v),
@@ -271,11 +275,12 @@ struct DotItem : Item<Width, Lanes> {
 // Each key and each value is read once, as the softmax is corrected whenever a score is the largest so far.
 // Reading them from L2 or HBM bounds the time.
 template <typename T, int Width, int Lanes, bool Whole>
-__global__ void __launch_bounds__(kBlockThreads) dot_attend_kernel(DotAttentionForward pass) {
+__global__ void __launch_bounds__(kBlockThreads) dot_attend_kernel(DotAttentionForward pass, float scale) {
   const DotAttention& over = pass.over;
   const DotItem<T, Width, Lanes, Whole> item(over);
   const Count v = item.row;
   if (v >= over.edges.rows) return;
+  const Philox4 kept_by = key_of(over, v);
   const auto query = item.of(item.queries, v);
   auto total = Floats<Width>::filled(0.0f);
   float largest = -INFINITY, sum = 0.0f;
@@ -288,8 +293,9 @@ __global__ void __launch_bounds__(kBlockThreads) dot_attend_kernel(DotAttentionF
     const float most = fmaxf(largest, score), shrunk = expf(largest - most), weight = expf(score - most);
     largest = most;
     sum = sum * shrunk + weight;
+    const float kept = weight * kept_scale(over, kept_by, u, item.head, scale);
 #pragma unroll
-    for (int i = 0; i < Width; ++i) total.value[i] = total.value[i] * shrunk + weight * value.value[i];
+    for (int i = 0; i < Width; ++i) total.value[i] = total.value[i] * shrunk + kept * value.value[i];
   }
   if (item.leads()) pass.log_sums[v * over.heads + item.head] = largest + logf(sum);
 #pragma unroll
@@ -300,13 +306,14 @@ __global__ void __launch_bounds__(kBlockThreads) dot_attend_kernel(DotAttentionF
 // The gradient of a query is the sum of p (g - mean) over its keys, where g is the gradient of p; mean, the sum
 // of p g, is known at the end.
 template <typename T, int Width, int Lanes, bool Whole>
-__global__ void __launch_bounds__(kBlockThreads) dot_grad_dst_kernel(DotAttentionGrad pass) {
+__global__ void __launch_bounds__(kBlockThreads) dot_grad_dst_kernel(DotAttentionGrad pass, float scale) {
   const DotAttention& over = pass.over;
   const DotItem<T, Width, Lanes, Whole> item(over);
   const Count v = item.row;
   if (v >= over.edges.rows) return;
   const T* const grads = static_cast<const T*>(pass.grad_out);
   const float log_sum = pass.log_sums[v * over.heads + item.head];
+  const Philox4 kept_by = key_of(over, v);
   const auto query = item.of(item.queries, v), grad = item.of(grads, v);
   auto sloped_keys = Floats<Width>::filled(0.0f), keys = Floats<Width>::filled(0.0f);
   float mean = 0.0f;
@@ -316,7 +323,8 @@ __global__ void __launch_bounds__(kBlockThreads) dot_grad_dst_kernel(DotAttentio
     const Count u = __ldg(over.edges.indices + e);
     const auto key = item.of(item.rows, 2 * u), value = item.of(item.rows, 2 * u + 1);
     const float p = expf(item.product(item.queries, v, item.rows, 2 * u, query, key) - log_sum);
-    const float g = item.product(grads, v, item.rows, 2 * u + 1, grad, value);
+    const float g = item.product(grads, v, item.rows, 2 * u + 1, grad, value) *
+                    kept_scale(over, kept_by, u, item.head, scale);
     mean += p * g;
     add_scaled(sloped_keys, key, p * g);
     add_scaled(keys, key, p);
@@ -328,7 +336,7 @@ __global__ void __launch_bounds__(kBlockThreads) dot_grad_dst_kernel(DotAttentio
 
 // The gradients of a key and its value in one gather of the dst nodes' queries and gradients.
 template <typename T, int Width, int Lanes, bool Whole>
-__global__ void __launch_bounds__(kBlockThreads) dot_grad_src_kernel(DotAttentionGrad pass) {
+__global__ void __launch_bounds__(kBlockThreads) dot_grad_src_kernel(DotAttentionGrad pass, float scale) {
   const DotAttention& over = pass.over;
   const DotItem<T, Width, Lanes, Whole> item(over);
   const Count u = item.row;
@@ -345,9 +353,10 @@ __global__ void __launch_bounds__(kBlockThreads) dot_grad_src_kernel(DotAttentio
       const auto query = item.of(item.queries, v), grad = item.of(grads, v);
       const float p =
           expf(item.product(item.queries, v, item.rows, 2 * u, query, key) - __ldg(pass.log_sums + at));
-      const float g = item.product(grads, v, item.rows, 2 * u + 1, grad, value);
+      const float kept = kept_scale(over, key_of(over, v), u, item.head, scale);
+      const float g = item.product(grads, v, item.rows, 2 * u + 1, grad, value) * kept;
       add_scaled(grad_key, query, p * (g - pass.means[at]));
-      add_scaled(grad_value, grad, p);
+      add_scaled(grad_value, grad, p * kept);
     }
   }
   item.store(grad_key, pass.grad_rows, 2 * u);
@@ -359,10 +368,11 @@ void dot_forward_as(const DotAttentionForward& pass, cudaStream_t stream) {
   const DotAttention& over = pass.over;
   const auto launch = [&]<int Width, int Lanes>() {
     const unsigned grid = grid_for(threads_of<Width, Lanes>(over, over.edges.rows));
+    const float scale = over.dropout.scale();
     if (over.head_cols <= Lanes * Width)
-      dot_attend_kernel<T, Width, Lanes, true><<<grid, kBlockThreads, 0, stream>>>(pass);
+      dot_attend_kernel<T, Width, Lanes, true><<<grid, kBlockThreads, 0, stream>>>(pass, scale);
     else
-      dot_attend_kernel<T, Width, Lanes, false><<<grid, kBlockThreads, 0, stream>>>(pass);
+      dot_attend_kernel<T, Width, Lanes, false><<<grid, kBlockThreads, 0, stream>>>(pass, scale);
     cuda::check_launch("dot_attend");
   };
   with_widest_packs<T>(over.head_cols, launch, static_cast<const T*>(over.queries),
@@ -372,14 +382,16 @@ void dot_forward_as(const DotAttentionForward& pass, cudaStream_t stream) {
 template <typename T, int Width, int Lanes, bool Whole>
 void launch_dot_backward(const DotAttentionGrad& pass, cudaStream_t stream) {
   const DotAttention& over = pass.over;
+  const float scale = over.dropout.scale();
   if (over.edges.rows > 0) {
     dot_grad_dst_kernel<T, Width, Lanes, Whole>
-        <<<grid_for(threads_of<Width, Lanes>(over, over.edges.rows)), kBlockThreads, 0, stream>>>(pass);
+        <<<grid_for(threads_of<Width, Lanes>(over, over.edges.rows)), kBlockThreads, 0, stream>>>(pass,
+                                                                                                  scale);
     cuda::check_launch("dot_attention_grad_dst");
   }
   if (over.num_src == 0) return;
   dot_grad_src_kernel<T, Width, Lanes, Whole>
-      <<<grid_for(threads_of<Width, Lanes>(over, over.num_src)), kBlockThreads, 0, stream>>>(pass);
+      <<<grid_for(threads_of<Width, Lanes>(over, over.num_src)), kBlockThreads, 0, stream>>>(pass, scale);
   cuda::check_launch("dot_attention_grad_src");
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/attention.hpp"
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <gtest/gtest.h>
@@ -41,6 +42,20 @@ OwnedBlock padded_block(const Shape& shape) {
   return random_block({.num_dst = 150, .num_src = 500, .max_degree = shape.max_degree, .seed = 3});
 }
 
+/// Dropout by the relations of sources, which take turns.
+struct Relations {
+  at::Tensor of_src;
+  Relations(Count num_src, const c10::Device& device)
+      : of_src(at::arange(num_src, at::kInt).remainder(3).to(device)) {}
+
+  EdgeDropout dropout(double probability, const sampling::Block& block) const {
+    const Pass pass{.key = {.seed = 4, .epoch = 1, .step = 9}, .training = true};
+    return {.rule = make_dropout(probability, pass, 1, block),
+            .dst_ids = block.src_original_ids + 1,
+            .relations = of_src.const_data_ptr<std::int32_t>()};
+  }
+};
+
 struct Outputs {
   at::Tensor src_scores, out, log_sums, means, grad_dst_scores, grad_src_scores, grad_rows;
 };
@@ -48,7 +63,6 @@ struct Outputs {
 Outputs attend(const AttentionKernels& kernels, const OwnedBlock& block, const Shape& shape, double dropout,
                const c10::Device& device, CUstream_st* on, at::ScalarType type = at::kFloat,
                at::ScalarType rounded_to = at::kFloat) {
-  const Pass pass{.key = {.seed = 4, .epoch = 1, .step = 9}, .training = true};
   const Count heads = shape.heads, cols = shape.heads * shape.head_cols;
   const sampling::Block view = block.view();
   const at::Tensor rows = random_rows(block.num_src, cols, 1).to(rounded_to).to(at::kFloat).to(device),
@@ -65,6 +79,7 @@ Outputs attend(const AttentionKernels& kernels, const OwnedBlock& block, const S
                      .scores = o.src_scores.mutable_data_ptr<float>()},
                     on);
   const at::Tensor typed = rows.to(type);
+  const Relations relations(block.num_src, device);
   const EdgeAttention over{.edges = {block.num_dst, view.indptr, view.indices},
                            .out_edges = {block.num_src, view.transposed_indptr, view.transposed_indices},
                            .num_src = block.num_src,
@@ -74,7 +89,7 @@ Outputs attend(const AttentionKernels& kernels, const OwnedBlock& block, const S
                            .rows = typed.const_data_ptr(),
                            .src_scores = o.src_scores.const_data_ptr<float>(),
                            .dst_scores = dst_scores.const_data_ptr<float>(),
-                           .dropout = make_dropout(dropout, pass, 1, view)};
+                           .dropout = relations.dropout(dropout, view)};
   o.out = poisoned({block.num_dst, cols}, typed.options());
   o.log_sums = poisoned({block.num_dst, heads}, rows.options());
   kernels.forward(
@@ -151,8 +166,8 @@ struct DotOutputs {
 };
 
 DotOutputs attend_by_dots(const AttentionKernels& kernels, const OwnedBlock& block, const Shape& shape,
-                          const c10::Device& device, CUstream_st* on, at::ScalarType type = at::kFloat,
-                          at::ScalarType rounded_to = at::kFloat) {
+                          double dropout, const c10::Device& device, CUstream_st* on, at::ScalarType type,
+                          at::ScalarType rounded_to) {
   const Count cols = shape.heads * shape.head_cols;
   const double scale = 1 / std::sqrt(static_cast<double>(shape.head_cols));
   const auto rows_of = [&](Count rows, Count row_cols, std::uint64_t seed) {
@@ -161,6 +176,7 @@ DotOutputs attend_by_dots(const AttentionKernels& kernels, const OwnedBlock& blo
   const at::Tensor queries = random_rows(block.num_dst, cols, 1).mul(scale).to(rounded_to).to(device, type),
                    rows = rows_of(block.num_src, 2 * cols, 2), grad_out = rows_of(block.num_dst, cols, 3);
   const sampling::Block view = block.view();
+  const Relations relations(block.num_src, device);
   const DotAttention over{.edges = {block.num_dst, view.indptr, view.indices},
                           .out_edges = {block.num_src, view.transposed_indptr, view.transposed_indices},
                           .num_src = block.num_src,
@@ -168,7 +184,8 @@ DotOutputs attend_by_dots(const AttentionKernels& kernels, const OwnedBlock& blo
                           .head_cols = shape.head_cols,
                           .dtype = type == at::kFloat ? DType::f32 : DType::bf16,
                           .queries = queries.const_data_ptr(),
-                          .rows = rows.const_data_ptr()};
+                          .rows = rows.const_data_ptr(),
+                          .dropout = relations.dropout(dropout, view)};
   const auto of_heads = rows.options().dtype(at::kFloat);
   DotOutputs o{.out = poisoned({block.num_dst, cols}, rows.options()),
                .log_sums = poisoned({block.num_dst, shape.heads}, of_heads),
@@ -190,20 +207,23 @@ DotOutputs attend_by_dots(const AttentionKernels& kernels, const OwnedBlock& blo
 
 TEST_P(GpuAttention, ByDotsAgreesWithTheCpuAndRepeats) {
   const OwnedBlock block = padded_block(GetParam()), moved = block.to(kGpu);
-  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
-    const DotOutputs cpu =
-        attend_by_dots(cpu_attention_kernels(), block, GetParam(), c10::kCPU, nullptr, at::kFloat, type);
-    const DotOutputs gpu =
-        attend_by_dots(cuda_attention_kernels(), moved, GetParam(), kGpu, stream(), type, type);
-    const DotOutputs again =
-        attend_by_dots(cuda_attention_kernels(), moved, GetParam(), kGpu, stream(), type, type);
-    const double rounding = type == at::kFloat ? 2e-5 : 1.0 / 256;
-    for (at::Tensor DotOutputs::*member : {&DotOutputs::out, &DotOutputs::log_sums, &DotOutputs::means,
-                                           &DotOutputs::grad_queries, &DotOutputs::grad_rows}) {
-      EXPECT_LE(difference((gpu.*member).to(at::kFloat), cpu.*member), rounding) << type;
-      EXPECT_TRUE((gpu.*member).equal(again.*member)) << "other bits the second time";
+  for (const double dropout : {0.0, 0.4})
+    for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+      const auto run = [&](const AttentionKernels& kernels, const OwnedBlock& on, const c10::Device& device,
+                           at::ScalarType with) {
+        return attend_by_dots(kernels, on, GetParam(), dropout, device, device.is_cuda() ? stream() : nullptr,
+                              with, type);
+      };
+      const DotOutputs cpu = run(cpu_attention_kernels(), block, c10::kCPU, at::kFloat),
+                       gpu = run(cuda_attention_kernels(), moved, kGpu, type),
+                       again = run(cuda_attention_kernels(), moved, kGpu, type);
+      const double rounding = type == at::kFloat ? 2e-5 : 1.0 / 256;
+      for (at::Tensor DotOutputs::*member : {&DotOutputs::out, &DotOutputs::log_sums, &DotOutputs::means,
+                                             &DotOutputs::grad_queries, &DotOutputs::grad_rows}) {
+        EXPECT_LE(difference((gpu.*member).to(at::kFloat), cpu.*member), rounding) << type << dropout;
+        EXPECT_TRUE((gpu.*member).equal(again.*member)) << "other bits the second time";
+      }
     }
-  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, GpuAttention,

@@ -389,9 +389,7 @@ def attend_over_edges(
     of = _array(rows)
     out = of.new_empty(indptr.shape[0] - 1, of.shape[1])
     log_sums = torch.empty_like(dst_scores, memory_format=torch.contiguous_format)
-    over = _kernels.Attention(
-        indptr, indices, of, _array(src_scores), _array(dst_scores), slope, self_loops, dropout, key, ids
-    )
+    over = _kernels.Attention(indptr, indices, of, _array(src_scores), _array(dst_scores), slope, self_loops, dropout, key, ids)
     _kernels.attend_over_edges(over, log_sums, out, _stream(of))
     return out, log_sums
 

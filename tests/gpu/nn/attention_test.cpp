@@ -62,7 +62,7 @@ struct Outputs {
 
 Outputs attend(const AttentionKernels& kernels, const OwnedBlock& block, const Shape& shape, double dropout,
                const c10::Device& device, CUstream_st* on, at::ScalarType type = at::kFloat,
-               at::ScalarType rounded_to = at::kFloat) {
+               at::ScalarType rounded_to = at::kFloat, bool self_loops = true) {
   const Count heads = shape.heads, cols = shape.heads * shape.head_cols;
   const sampling::Block view = block.view();
   const at::Tensor rows = random_rows(block.num_src, cols, 1).to(rounded_to).to(at::kFloat).to(device),
@@ -89,7 +89,8 @@ Outputs attend(const AttentionKernels& kernels, const OwnedBlock& block, const S
                            .rows = typed.const_data_ptr(),
                            .src_scores = o.src_scores.const_data_ptr<float>(),
                            .dst_scores = dst_scores.const_data_ptr<float>(),
-                           .dropout = relations.dropout(dropout, view)};
+                           .dropout = relations.dropout(dropout, view),
+                           .self_loops = self_loops};
   o.out = poisoned({block.num_dst, cols}, typed.options());
   o.log_sums = poisoned({block.num_dst, heads}, rows.options());
   kernels.forward(
@@ -205,13 +206,13 @@ DotOutputs attend_by_dots(const AttentionKernels& kernels, const OwnedBlock& blo
   return o;
 }
 
-TEST_P(GpuAttention, ByDotsAgreesWithTheCpuAndRepeats) {
-  const OwnedBlock block = padded_block(GetParam()), moved = block.to(kGpu);
+void expect_dots_of_the_cpu(const Shape& shape, const OwnedBlock& block) {
+  const OwnedBlock moved = block.to(kGpu);
   for (const double dropout : {0.0, 0.4})
     for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
       const auto run = [&](const AttentionKernels& kernels, const OwnedBlock& on, const c10::Device& device,
                            at::ScalarType with) {
-        return attend_by_dots(kernels, on, GetParam(), dropout, device, device.is_cuda() ? stream() : nullptr,
+        return attend_by_dots(kernels, on, shape, dropout, device, device.is_cuda() ? stream() : nullptr,
                               with, type);
       };
       const DotOutputs cpu = run(cpu_attention_kernels(), block, c10::kCPU, at::kFloat),
@@ -224,6 +225,38 @@ TEST_P(GpuAttention, ByDotsAgreesWithTheCpuAndRepeats) {
         EXPECT_TRUE((gpu.*member).equal(again.*member)) << "other bits the second time";
       }
     }
+}
+
+/// Most lists are short, and those of two sources so long that whole blocks sum them.
+OwnedBlock block_of_hubs() {
+  std::vector<std::vector<std::int32_t>> neighbors(400);
+  for (std::int32_t v = 0; v < 400; ++v) neighbors[at(Count{v})] = {3, v, 77, v % 7 + 90};
+  return test::block_of(neighbors, 500);
+}
+
+TEST_P(GpuAttention, AgreesWithTheCpuWhereNodesAreNeighborsOfMany) {
+  const OwnedBlock block = block_of_hubs(), moved = block.to(kGpu);
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    const auto run = [&](const AttentionKernels& kernels, const OwnedBlock& on, const c10::Device& device,
+                         at::ScalarType with) {
+      return attend(kernels, on, GetParam(), 0.3, device, device.is_cuda() ? stream() : nullptr, with, type,
+                    false);
+    };
+    const Outputs cpu = run(cpu_attention_kernels(), block, c10::kCPU, at::kFloat),
+                  gpu = run(cuda_attention_kernels(), moved, kGpu, type),
+                  again = run(cuda_attention_kernels(), moved, kGpu, type);
+    const double rounding = type == at::kFloat ? 2e-5 : 1.0 / 256;
+    for (at::Tensor Outputs::*member : {&Outputs::out, &Outputs::means, &Outputs::grad_dst_scores,
+                                        &Outputs::grad_src_scores, &Outputs::grad_rows}) {
+      EXPECT_LE(difference((gpu.*member).to(at::kFloat), cpu.*member), rounding) << type;
+      EXPECT_TRUE((gpu.*member).equal(again.*member)) << "other bits the second time";
+    }
+  }
+}
+
+TEST_P(GpuAttention, ByDotsAgreesWithTheCpuAndRepeats) {
+  for (const OwnedBlock& block : {padded_block(GetParam()), block_of_hubs()})
+    expect_dots_of_the_cpu(GetParam(), block);
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, GpuAttention,

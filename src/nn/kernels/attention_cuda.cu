@@ -58,29 +58,19 @@ __global__ void __launch_bounds__(kBlockThreads) attend_kernel(EdgeAttentionForw
   if (v >= over.edges.rows || !item.in_row) return;
   const float log_sum = pass.log_sums[v * over.heads + item.head];
   const Philox4 key = key_of(over, v);
-  const auto weight = [&](Count u, float raw) {
-    return expf(leaky_relu(raw, over.slope) - log_sum) * kept_scale(over, key, u, item.head, scale);
+  const auto weight = [&](Count u) {
+    return expf(leaky_relu(over.raw_score(u, v, item.head), over.slope) - log_sum) *
+           kept_scale(over, key, u, item.head, scale);
   };
   auto total = Floats<Width>::filled(0.0f);
-  if (over.has_loop(v))
-    add_scaled(total, item.load(over, rows, v), weight(v, over.raw_score(v, v, item.head)));
-  constexpr int kBatch = 4;
+  if (over.has_loop(v)) add_scaled(total, item.load(over, rows, v), weight(v));
   const Count end = __ldg(over.edges.indptr + v + 1);
-  for (Count first = __ldg(over.edges.indptr + v); first < end; first += kBatch) {
-    const EdgeBatch<kBatch> edges(over.edges, first, end);
-    Floats<Width> row[kBatch];
-    float raw[kBatch], counts[kBatch];
-#pragma unroll
-    for (int i = 0; i < kBatch; ++i) {
-      row[i] = item.load(over, rows, edges.node[i]);
-      raw[i] = over.raw_score(edges.node[i], v, item.head);
-      counts[i] = edges.real[i] ? times(over, edges.edge[i]) : 0.0f;
-    }
-#pragma unroll
-    for (int i = 0; i < kBatch; ++i) {
-      const bool none = over.leaves_out(edges.node[i], v) || counts[i] == 0.0f;
-      add_scaled(total, row[i], none ? 0.0f : counts[i] * weight(edges.node[i], raw[i]));
-    }
+#pragma unroll 4
+  for (Count e = __ldg(over.edges.indptr + v); e < end; ++e) {
+    const Count u = __ldg(over.edges.indices + e);
+    const float counts = times(over, e);
+    const bool none = over.leaves_out(u, v) || counts == 0.0f;
+    add_scaled(total, item.load(over, rows, u), none ? 0.0f : counts * weight(u));
   }
   store_f32(total, static_cast<T*>(pass.out) + item.offset(over, v) + item.column);
 }
@@ -98,32 +88,23 @@ __global__ void __launch_bounds__(kBlockThreads) grad_dst_kernel(EdgeAttentionGr
   const Philox4 key = key_of(over, v);
   const auto grad = item.load(over, grads, v);
   float mean = 0.0f, sloped_mean = 0.0f, slopes = 0.0f;
-  const auto add_edge = [&](Count u, float counts, const Floats<Width>& row, float raw) {
+  const auto add_edge = [&](Count u, float counts) {
+    const float raw = over.raw_score(u, v, head);
     const float p = counts * expf(leaky_relu(raw, over.slope) - log_sum);
-    const float g = head_dot<Width, Lanes, Whole>(over, grads + item.offset(over, v),
-                                                  rows + item.offset(over, u), grad, row) *
-                    kept_scale(over, key, u, head, scale);
+    const float g =
+        head_dot<Width, Lanes, Whole>(over, grads + item.offset(over, v), rows + item.offset(over, u), grad,
+                                      item.load(over, rows, u)) *
+        kept_scale(over, key, u, head, scale);
     mean += p * g;
     sloped_mean += p * g * leaky_slope(raw, over.slope);
     slopes += p * leaky_slope(raw, over.slope);
   };
-  if (over.has_loop(v)) add_edge(v, 1.0f, item.load(over, rows, v), over.raw_score(v, v, head));
-  constexpr int kBatch = Width > 8 ? 2 : 4;
+  if (over.has_loop(v)) add_edge(v, 1.0f);
   const Count end = __ldg(over.edges.indptr + v + 1);
-  for (Count first = __ldg(over.edges.indptr + v); first < end; first += kBatch) {
-    const EdgeBatch<kBatch> edges(over.edges, first, end);
-    Floats<Width> row[kBatch];
-    float raw[kBatch];
-#pragma unroll
-    for (int i = 0; i < kBatch; ++i) {
-      row[i] = item.load(over, rows, edges.node[i]);
-      raw[i] = over.raw_score(edges.node[i], v, head);
-    }
-#pragma unroll
-    for (int i = 0; i < kBatch; ++i) {
-      const bool none = !edges.real[i] || over.leaves_out(edges.node[i], v);
-      add_edge(edges.node[i], none ? 0.0f : 1.0f, row[i], raw[i]);
-    }
+#pragma unroll 2
+  for (Count e = __ldg(over.edges.indptr + v); e < end; ++e) {
+    const Count u = __ldg(over.edges.indices + e);
+    add_edge(u, over.leaves_out(u, v) ? 0.0f : 1.0f);
   }
   if (!item.leads()) return;
   pass.means[v * over.heads + head] = mean;
@@ -154,27 +135,21 @@ __global__ void __launch_bounds__(kBlockThreads) grad_src_kernel(EdgeAttentionGr
     SrcGrad<Width> sum;
     if (begin == end && !over.has_loop(u)) return sum;  // its row may hold anything
     const auto mine = item.load(over, rows, u);
-    const auto add_edge = [&](Count v, float counts, const Floats<Width>& grad) {
+    const auto add_edge = [&](Count v, float counts) {
       const float raw = over.raw_score(u, v, head);
       const float p = counts * expf(leaky_relu(raw, over.slope) - pass.log_sums[v * over.heads + head]);
       const float kept = kept_scale(over, key_of(over, v), u, head, scale);
+      const auto grad = item.load(over, grads, v);
       const float g = head_dot<Width, Lanes, Whole>(over, grads + item.offset(over, v),
                                                     rows + item.offset(over, u), grad, mine);
       sum.score += p * (g * kept - pass.means[v * over.heads + head]) * leaky_slope(raw, over.slope);
       add_scaled(sum.row, grad, p * kept);
     };
-    if (over.has_loop(u)) add_edge(u, 1.0f, item.load(over, grads, u));
-    constexpr int kBatch = Width > 8 ? 2 : 4;
-    for (Count first = begin; first < end; first += kBatch) {
-      const EdgeBatch<kBatch> edges(over.out_edges, first, end);
-      Floats<Width> grad[kBatch];
-#pragma unroll
-      for (int i = 0; i < kBatch; ++i) grad[i] = item.load(over, grads, edges.node[i]);
-#pragma unroll
-      for (int i = 0; i < kBatch; ++i) {
-        const bool none = !edges.real[i] || over.leaves_out(u, edges.node[i]);
-        add_edge(edges.node[i], none ? 0.0f : 1.0f, grad[i]);
-      }
+    if (over.has_loop(u)) add_edge(u, 1.0f);
+#pragma unroll 2
+    for (Count e = begin; e < end; ++e) {
+      const Count v = __ldg(over.out_edges.indices + e);
+      add_edge(v, over.leaves_out(u, v) ? 0.0f : 1.0f);
     }
     return sum;
   };

@@ -66,23 +66,6 @@ __device__ inline float head_dot(const Over& over, const T* a, const T* b, const
   return sum_of_group<Lanes>(sum);
 }
 
-/// N edges of a list that ends at `end`. What is read of them is read before anything is computed, so that the
-/// latencies of memory overlap; those behind the end repeat the last one.
-template <int N>
-struct EdgeBatch {
-  Count edge[N], node[N];
-  bool real[N];
-
-  __device__ EdgeBatch(const EdgeLists& lists, Count first, Count end) {
-#pragma unroll
-    for (int i = 0; i < N; ++i) {
-      real[i] = first + i < end;
-      edge[i] = real[i] ? first + i : end - 1;
-      node[i] = __ldg(lists.indices + edge[i]);
-    }
-  }
-};
-
 /// Calls finish(item, sum_of(item, begin, end)) with the list of each group's row. With `splits`, a list of more than
 /// kLongList edges is cut into a piece for each group of the block, whose sums are added in order: of some nodes
 /// that are neighbors of many, a single group would finish long after all others. Whole blocks call it, once.

@@ -6,8 +6,6 @@
 namespace strata::nn {
 namespace {
 
-constexpr int kBatch = 2;  // edges whose rows are read together
-
 /// Dot products and slices of rows for the kernels of DotAttention, where row 2 u is the key of u, and row
 /// 2 u + 1 its value.
 template <typename T, int Width, int Lanes, bool Whole>
@@ -22,16 +20,6 @@ struct DotItem : Item<Width, Lanes> {
         queries(static_cast<const T*>(all.queries)),
         rows(static_cast<const T*>(all.rows)) {}
   __device__ Floats<Width> of(const T* table, Count r) const { return this->load(over, table, r); }
-  /// The keys and values of the edges' sources.
-  template <int N>
-  __device__ void load_rows(const EdgeBatch<N>& edges, Floats<Width> (&keys)[N],
-                            Floats<Width> (&values)[N]) const {
-#pragma unroll
-    for (int n = 0; n < N; ++n) {
-      keys[n] = of(rows, 2 * edges.node[n]);
-      values[n] = of(rows, 2 * edges.node[n] + 1);
-    }
-  }
   __device__ float product(const T* a, Count at_a, const T* b, Count at_b, const Floats<Width>& part_of_a,
                            const Floats<Width>& part_of_b) const {
     return head_dot<Width, Lanes, Whole>(over, a + this->offset(over, at_a), b + this->offset(over, at_b),
@@ -55,22 +43,17 @@ __global__ void __launch_bounds__(kBlockThreads) dot_attend_kernel(DotAttentionF
   auto total = Floats<Width>::filled(0.0f);
   float largest = -INFINITY, sum = 0.0f;
   const Count end = __ldg(over.edges.indptr + v + 1);
-  for (Count first = __ldg(over.edges.indptr + v); first < end; first += kBatch) {
-    const EdgeBatch<kBatch> edges(over.edges, first, end);
-    Floats<Width> key[kBatch], value[kBatch];
-    item.load_rows(edges, key, value);
+#pragma unroll 2
+  for (Count e = __ldg(over.edges.indptr + v); e < end; ++e) {
+    const Count u = __ldg(over.edges.indices + e);
+    const auto key = item.of(item.rows, 2 * u), value = item.of(item.rows, 2 * u + 1);
+    const float score = item.product(item.queries, v, item.rows, 2 * u, query, key);
+    const float most = fmaxf(largest, score), shrunk = expf(largest - most), weight = expf(score - most);
+    largest = most;
+    sum = sum * shrunk + weight;
+    const float kept = weight * kept_scale(over, kept_by, u, item.head, scale);
 #pragma unroll
-    for (int n = 0; n < kBatch; ++n) {
-      const Count u = edges.node[n];
-      const float dot = item.product(item.queries, v, item.rows, 2 * u, query, key[n]),
-                  score = edges.real[n] ? dot : -INFINITY;
-      const float most = fmaxf(largest, score), shrunk = expf(largest - most), weight = expf(score - most);
-      largest = most;
-      sum = sum * shrunk + weight;
-      const float kept = weight * kept_scale(over, kept_by, u, item.head, scale);
-#pragma unroll
-      for (int i = 0; i < Width; ++i) total.value[i] = total.value[i] * shrunk + kept * value[n].value[i];
-    }
+    for (int i = 0; i < Width; ++i) total.value[i] = total.value[i] * shrunk + kept * value.value[i];
   }
   if (item.leads()) pass.log_sums[v * over.heads + item.head] = largest + logf(sum);
 #pragma unroll
@@ -93,21 +76,16 @@ __global__ void __launch_bounds__(kBlockThreads) dot_grad_dst_kernel(DotAttentio
   auto sloped_keys = Floats<Width>::filled(0.0f), keys = Floats<Width>::filled(0.0f);
   float mean = 0.0f;
   const Count end = __ldg(over.edges.indptr + v + 1);
-  for (Count first = __ldg(over.edges.indptr + v); first < end; first += kBatch) {
-    const EdgeBatch<kBatch> edges(over.edges, first, end);
-    Floats<Width> key[kBatch], value[kBatch];
-    item.load_rows(edges, key, value);
-#pragma unroll
-    for (int n = 0; n < kBatch; ++n) {
-      const Count u = edges.node[n];
-      const float share = expf(item.product(item.queries, v, item.rows, 2 * u, query, key[n]) - log_sum),
-                  p = edges.real[n] ? share : 0.0f;
-      const float g = item.product(grads, v, item.rows, 2 * u + 1, grad, value[n]) *
-                      kept_scale(over, kept_by, u, item.head, scale);
-      mean += p * g;
-      add_scaled(sloped_keys, key[n], p * g);
-      add_scaled(keys, key[n], p);
-    }
+#pragma unroll 2
+  for (Count e = __ldg(over.edges.indptr + v); e < end; ++e) {
+    const Count u = __ldg(over.edges.indices + e);
+    const auto key = item.of(item.rows, 2 * u), value = item.of(item.rows, 2 * u + 1);
+    const float p = expf(item.product(item.queries, v, item.rows, 2 * u, query, key) - log_sum);
+    const float g = item.product(grads, v, item.rows, 2 * u + 1, grad, value) *
+                    kept_scale(over, kept_by, u, item.head, scale);
+    mean += p * g;
+    add_scaled(sloped_keys, key, p * g);
+    add_scaled(keys, key, p);
   }
   if (item.leads()) pass.means[v * over.heads + item.head] = mean;
   add_scaled(sloped_keys, keys, -mean);
@@ -136,28 +114,16 @@ __global__ void __launch_bounds__(kBlockThreads) dot_grad_src_kernel(DotAttentio
     PairGrad<Width> sum;
     if (begin == end) return sum;  // rows behind the last pair hold anything
     const auto key = item.of(item.rows, 2 * u), value = item.of(item.rows, 2 * u + 1);
-    for (Count first = begin; first < end; first += kBatch) {
-      const EdgeBatch<kBatch> edges(over.out_edges, first, end);
-      Floats<Width> query[kBatch], grad[kBatch];
-      float log_sum[kBatch], mean[kBatch];
-#pragma unroll
-      for (int n = 0; n < kBatch; ++n) {
-        const Count v = edges.node[n], at = v * over.heads + item.head;
-        query[n] = item.of(item.queries, v);
-        grad[n] = item.of(grads, v);
-        log_sum[n] = __ldg(pass.log_sums + at);
-        mean[n] = pass.means[at];
-      }
-#pragma unroll
-      for (int n = 0; n < kBatch; ++n) {
-        const Count v = edges.node[n];
-        const float share = expf(item.product(item.queries, v, item.rows, 2 * u, query[n], key) - log_sum[n]),
-                    p = edges.real[n] ? share : 0.0f;
-        const float kept = kept_scale(over, key_of(over, v), u, item.head, scale);
-        const float g = item.product(grads, v, item.rows, 2 * u + 1, grad[n], value) * kept;
-        add_scaled(sum.key, query[n], p * (g - mean[n]));
-        add_scaled(sum.value, grad[n], p * kept);
-      }
+#pragma unroll 2
+    for (Count e = begin; e < end; ++e) {
+      const Count v = __ldg(over.out_edges.indices + e), at = v * over.heads + item.head;
+      const auto query = item.of(item.queries, v), grad = item.of(grads, v);
+      const float p =
+          expf(item.product(item.queries, v, item.rows, 2 * u, query, key) - __ldg(pass.log_sums + at));
+      const float kept = kept_scale(over, key_of(over, v), u, item.head, scale);
+      const float g = item.product(grads, v, item.rows, 2 * u + 1, grad, value) * kept;
+      add_scaled(sum.key, query, p * (g - pass.means[at]));
+      add_scaled(sum.value, grad, p * kept);
     }
     return sum;
   };

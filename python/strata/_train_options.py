@@ -106,7 +106,7 @@ OPTIONS: dict[str, tuple[Any, str]] = {
     "replace": (False, "Sample neighbors with replacement (uniform and weighted)"),
     "dropout": (0.5, "Probability of dropping a value after each hidden layer"),
     "input_dropout": (0, "Probability of dropping an input feature"),
-    "attention_dropout": (0, "Probability of dropping an attention weight of gat"),
+    "attention_dropout": (0, "Probability of dropping an attention weight of gat, rgat or hgt"),
     "batch_size": (1024, "Seed nodes per rank and step"),
     "global_batch_size": (0, "Seed nodes per step, all ranks together; 0: batch_size times the number of ranks"),
     "epochs": (10, "Passes over the training nodes"),

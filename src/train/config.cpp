@@ -144,7 +144,8 @@ void check_effects(const TrainConfig& c) {
   };
   has_effect(c.graph.synthetic() == nullptr && !c.make_graph, "start-early", c.start_early,
              "part files: the features of other graphs are made, not read");
-  const bool own = !c.own_model.empty(), gat = own || c.model == nn::ModelKind::gat;
+  const bool own = !c.own_model.empty(), gat = own || c.model == nn::ModelKind::gat,
+             attends = own || nn::has_heads(c.model);
   const bool links = c.task == TaskKind::link, classes = !links && !is_regression(c.loss);
   has_effect(classes, "label-smoothing", c.label_smoothing != 0, "--loss cross-entropy or bce");
   has_effect(classes, "class-weights", !c.class_weights.empty(), "--loss cross-entropy or bce");
@@ -154,14 +155,14 @@ void check_effects(const TrainConfig& c) {
   has_effect(links, "edge-split", c.edge_split != defaults.edge_split, "--task link");
   has_effect(links, "eval-negatives", c.eval_negatives != defaults.eval_negatives, "--task link");
   has_effect(is_regression(c.loss), "scale-targets", !c.scale_targets, "--loss mse, mae or huber");
-  has_effect(own || nn::has_heads(c.model), "heads", c.heads != defaults.heads, "--model gat, rgat or hgt");
+  has_effect(attends, "heads", c.heads != defaults.heads, "--model gat, rgat or hgt");
   has_effect(own || c.model == nn::ModelKind::rgcn, "bases", c.bases != 0, "--model rgcn");
   const bool learns = c.learned_rows > 0;
   has_effect(learns, "learned-optimizer", c.learned_optimizer != defaults.learned_optimizer,
              "--learned-rows");
   has_effect(learns, "learned-lr", c.learned_lr != defaults.learned_lr, "--learned-rows");
   has_effect(gat, "residual", c.residual, "--model gat");
-  has_effect(gat, "attention-dropout", c.attention_dropout != 0, "--model gat");
+  has_effect(attends, "attention-dropout", c.attention_dropout != 0, "--model gat, rgat or hgt");
 }
 
 void check_metric(const TrainConfig& c) {

@@ -196,7 +196,9 @@ void add_model_options(OptionTable& table, TrainConfig& c) {
   table.add("replace", c.replace, "Sample neighbors with replacement (uniform and weighted)").fixed();
   table.add("dropout", c.dropout, "Probability of dropping a value after each hidden layer").common().fixed();
   table.add("input-dropout", c.input_dropout, "Probability of dropping an input feature").fixed();
-  table.add("attention-dropout", c.attention_dropout, "Probability of dropping an attention weight of gat")
+  table
+      .add("attention-dropout", c.attention_dropout,
+           "Probability of dropping an attention weight of gat, rgat or hgt")
       .fixed();
 }
 

@@ -139,17 +139,28 @@ struct DropoutRule {
   const NodeId* ids = nullptr;           ///< [rows] original ids; null if the threshold is 0
   const BatchKey* device_key = nullptr;  ///< key in device memory; replaces `key` if not null
 
-  STRATA_HOST_DEVICE Philox4 words(RandomUse use, Count row) const {
-    return keyed_words(device_key == nullptr ? key : *device_key, use, hop, ids[row]);
+  STRATA_HOST_DEVICE Philox4 words(RandomUse use, Count row) const { return words_of(use, ids[row]); }
+  STRATA_HOST_DEVICE Philox4 words_of(RandomUse use, NodeId id) const {
+    return keyed_words(device_key == nullptr ? key : *device_key, use, hop, id);
   }
   STRATA_HOST_DEVICE bool active() const { return threshold != 0; }
   /// The factor of kept elements, which keeps the expectation. It is exact for the rounded probability.
   float scale() const { return 65536.0f / static_cast<float>(65536u - threshold); }
 };
 
+/// Decides which edges attention drops, by the ids of their ends and by their relation.
+struct EdgeDropout {
+  DropoutRule rule{};                       ///< hop and ids are those of the sources
+  const NodeId* dst_ids = nullptr;          ///< [destinations]; null: those of the first sources
+  const std::int32_t* relations = nullptr;  ///< [num_src] relation of the edges from each source; null: 0
+
+  STRATA_HOST_DEVICE bool active() const { return rule.active(); }
+  float scale() const { return rule.scale(); }
+};
+
 /// The rule of EdgeAttention::dropout with a key of two words that is read where the kernels run, and `ids`
 /// of max(num_src, edges.rows) distinct numbers. Both may be null without dropout.
-DropoutRule edge_dropout(double probability, const std::uint64_t* key, const NodeId* ids);
+EdgeDropout edge_dropout(double probability, const std::uint64_t* key, const NodeId* ids);
 
 constexpr float kLeakySlope = 0.2f;
 
@@ -162,20 +173,20 @@ constexpr float kLeakySlope = 0.2f;
 /// n is how much the edge counts: 1, unless a forward pass has `edge_weights`. A row has the heads one after
 /// the other, [heads, head_cols]. With `self_loops`, destination v has the edge (v, v), once, with n = 1, if
 /// there is a source v. keep drops edges with the probability of `dropout` and scales those that it keeps by
-/// 1 / (1 - probability); it is a function of the key and the edge's two ends, so that parallel edges of a
-/// head are dropped together and a backward pass repeats it.
+/// 1 / (1 - probability); it is a function of the key, the edge's two ends and its relation, so that parallel
+/// edges of a head are dropped together and a backward pass repeats it.
 struct EdgeAttention {
   EdgeLists edges;
   EdgeLists out_edges{};  ///< of transpose_edges(), for gradients
   Count num_src = 0;
   Count heads = 1, head_cols = 0;
   const float* edge_weights = nullptr;  ///< parallel to edges.indices; null: ones. Forward only
-  DType dtype = DType::f32;             ///< of rows, of the result and of both gradients; bf16 on GPUs only
-  const void* rows = nullptr;           ///< [num_src, heads * head_cols]
-  const float* src_scores = nullptr;    ///< [num_src, heads]
-  const float* dst_scores = nullptr;    ///< [edges.rows, heads]
-  DropoutRule dropout{};                ///< of p; hop and ids are those of the sources
-  float slope = kLeakySlope;            ///< of the leaky ReLU below 0
+  DType dtype = DType::f32;    ///< of rows, of the result and of both gradients: f32, bf16. Sums are f32
+  const void* rows = nullptr;  ///< [num_src, heads * head_cols]
+  const float* src_scores = nullptr;  ///< [num_src, heads]
+  const float* dst_scores = nullptr;  ///< [edges.rows, heads]
+  EdgeDropout dropout{};              ///< of p
+  float slope = kLeakySlope;          ///< of the leaky ReLU below 0
   bool self_loops = true;
 
   STRATA_HOST_DEVICE Count cols() const { return heads * head_cols; }
@@ -221,17 +232,18 @@ void attend_over_edges_grad(const EdgeAttentionGrad& pass, const cuda::Stream& s
 /// one or more heads:
 ///
 ///     s(u, v)  = <queries[v], keys[u]>
-///     out[v]   = sum of exp(s(u, v)) values[u] / sum of exp(s(u, v)) over the in-neighbors u of v
+///     out[v]   = sum of keep(u, v) exp(s(u, v)) values[u] / sum of exp(s(u, v)) over the in-neighbors u of v
 ///
-/// A row has its key and its value one after the other, [2, heads, head_cols].
+/// A row has its key and its value one after the other, [2, heads, head_cols]. keep is that of EdgeAttention.
 struct DotAttention {
   EdgeLists edges;
   EdgeLists out_edges{};  ///< of transpose_edges(), for gradients
   Count num_src = 0;
   Count heads = 1, head_cols = 0;
-  DType dtype = DType::f32;       ///< of queries, rows, the result and all gradients; bf16 on GPUs only
+  DType dtype = DType::f32;       ///< of queries, rows, the result and all gradients: f32, bf16. Sums are f32
   const void* queries = nullptr;  ///< [edges.rows, heads * head_cols]
   const void* rows = nullptr;     ///< [num_src, 2 * heads * head_cols]
+  EdgeDropout dropout{};
 
   STRATA_HOST_DEVICE Count cols() const { return heads * head_cols; }
 };

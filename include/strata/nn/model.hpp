@@ -133,7 +133,7 @@ struct ModelOptions {
   /// layers, averaged in the last.
   std::vector<int> heads = {4};
   bool residual = false;           ///< of gat: a linear map of a node's own row is added to each layer
-  double attention_dropout = 0.0;  ///< of gat's attention weights
+  double attention_dropout = 0.0;  ///< of the weights of gat, rgat and hgt
   double dropout = 0.5;            ///< after each hidden layer's activation
   double input_dropout = 0.0;      ///< of the input features
   /// Training passes keep activations and compute matrix products in bf16. Weights, their gradients, sums

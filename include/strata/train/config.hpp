@@ -193,7 +193,7 @@ struct TrainConfig {
   Compute sampler_device = Compute::automatic;
   double dropout = 0.5;
   double input_dropout = 0.0;
-  double attention_dropout = 0.0;  ///< of gat
+  double attention_dropout = 0.0;  ///< of gat, rgat and hgt
 
   Count batch_size = 1024;      ///< seeds per rank and step
   Count global_batch_size = 0;  ///< seeds per step over all ranks; 0: batch_size times the number of ranks

@@ -36,10 +36,10 @@ def _attend(
     heads: int,
 ) -> tuple[Tensor, Tensor]:
     """(the sum [D, H * C], log of the softmax's denominators [D, H])."""
-    asked, of = ops._attended_rows(queries), ops._attended_rows(rows)
+    asked, of = ops._array(queries), ops._array(rows)
     out, log_sums = torch.empty_like(asked), asked.new_empty(asked.shape[0], heads, dtype=torch.float32)
     ops._kernels.attend_by_dots(indptr, indices, asked, of, heads, log_sums, out, ops._stream(of))
-    return out.to(rows.dtype), log_sums
+    return out, log_sums
 
 
 @_attend.register_fake
@@ -60,7 +60,7 @@ def _attend_grad(
     heads: int,
 ) -> tuple[Tensor, Tensor]:
     """Gradients of queries and rows."""
-    asked, of = ops._attended_rows(queries), ops._attended_rows(rows)
+    asked, of = ops._array(queries), ops._array(rows)
     grad_queries, grad_rows = torch.empty_like(asked), torch.empty_like(of)
     ops._kernels.attend_by_dots_grad(
         indptr,
@@ -71,13 +71,13 @@ def _attend_grad(
         out_indptr,
         out_indices,
         log_sums,
-        ops._attended_rows(grad),
+        ops._array(grad),
         torch.empty_like(log_sums),
         grad_queries,
         grad_rows,
         ops._stream(of),
     )
-    return grad_queries.to(queries.dtype), grad_rows.to(rows.dtype)
+    return grad_queries, grad_rows
 
 
 @_attend_grad.register_fake

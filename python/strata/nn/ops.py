@@ -386,19 +386,12 @@ def attend_over_edges(
     Differentiable in rows and the weights, with what comes through the scores, and in scores that have no weights. With `self_loops`, a destination that is a source attends to itself once.
     `dropout` needs key int64 [2], which decides what is dropped, and ids int64 [max(S, D)].
     """
-    of = _attended_rows(rows)
+    of = _array(rows)
     out = of.new_empty(indptr.shape[0] - 1, of.shape[1])
     log_sums = torch.empty_like(dst_scores, memory_format=torch.contiguous_format)
-    over = _kernels.Attention(
-        indptr, indices, of, _array(src_scores), _array(dst_scores), slope, self_loops, dropout, key, ids
-    )
+    over = _kernels.Attention(indptr, indices, of, _array(src_scores), _array(dst_scores), slope, self_loops, dropout, key, ids)
     _kernels.attend_over_edges(over, log_sums, out, _stream(of))
-    return out.to(rows.dtype), log_sums
-
-
-def _attended_rows(rows: Tensor) -> Tensor:
-    """In float32 where the device's kernels take no bfloat16."""
-    return _array(rows.float() if rows.dtype == torch.bfloat16 and not rows.is_cuda else rows)
+    return out, log_sums
 
 
 @attend_over_edges.register_fake
@@ -430,7 +423,7 @@ def attend_over_edges_grad(
     ids: Optional[Tensor],
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of rows [S, H * C], src_scores [S, H] and dst_scores [D, H]."""
-    of, src_scores, dst_scores = _attended_rows(rows), _array(src_scores), _array(dst_scores)
+    of, src_scores, dst_scores = _array(rows), _array(src_scores), _array(dst_scores)
     grad_rows, grad_src, grad_dst = torch.empty_like(of), torch.empty_like(src_scores), torch.empty_like(dst_scores)
     over = _kernels.Attention(indptr, indices, of, src_scores, dst_scores, slope, self_loops, dropout, key, ids)
     _kernels.attend_over_edges_grad(
@@ -440,14 +433,14 @@ def attend_over_edges_grad(
         log_sums,
         _maybe(src_weights),
         _maybe(dst_weights),
-        _attended_rows(grad),
+        _array(grad),
         torch.empty_like(dst_scores),
         grad_src,
         grad_dst,
         grad_rows,
         _stream(of),
     )
-    return grad_rows.to(rows.dtype), grad_src, grad_dst
+    return grad_rows, grad_src, grad_dst
 
 
 @attend_over_edges_grad.register_fake

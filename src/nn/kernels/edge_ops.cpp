@@ -134,12 +134,12 @@ void max_over_edges_grad(const EdgeMaxGrad& grad, const cuda::Stream& stream) {
   neighbor_max_grad_cpu(grad);
 }
 
-DropoutRule edge_dropout(double probability, const std::uint64_t* key, const NodeId* ids) {
+EdgeDropout edge_dropout(double probability, const std::uint64_t* key, const NodeId* ids) {
   const auto threshold = static_cast<std::uint32_t>(std::lround(probability * 65536.0));
-  return {.key = {},
-          .threshold = std::min(threshold, 65535u),
-          .ids = ids,
-          .device_key = reinterpret_cast<const BatchKey*>(key)};
+  return {.rule = {.key = {},
+                   .threshold = std::min(threshold, 65535u),
+                   .ids = ids,
+                   .device_key = reinterpret_cast<const BatchKey*>(key)}};
 }
 
 void score_heads(const HeadScores& scores, const cuda::Stream& stream) {

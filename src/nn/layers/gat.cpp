@@ -56,7 +56,7 @@ EdgeAttention attention_over(const Heads& on, const at::Tensor& rows, const Scor
           .rows = rows.const_data_ptr<float>(),
           .src_scores = scores.src.const_data_ptr<float>(),
           .dst_scores = scores.dst.const_data_ptr<float>(),
-          .dropout = on.dropout};
+          .dropout = {.rule = on.dropout}};
 }
 
 /// The gradient of a head's weights: the sum over rows of a score's gradient times the row.

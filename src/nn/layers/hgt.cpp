@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ATen/ops/cat.h>
+#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/einsum.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/ones.h>
@@ -9,7 +10,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "layers/edge_attention.hpp"
 #include "layers/op_support.hpp"
 #include "layers/relation_model.hpp"
 #include "strata/graph/relation_ranges.hpp"
@@ -73,19 +73,21 @@ struct HgtLayer : torch::nn::Module {
   std::vector<at::Tensor> skip, p_rel;                 ///< by type, by relation
 };
 
-/// Columns of ones, so that a product adds a bias.
-at::Tensor with_ones(const at::Tensor& x) { return at::cat({x, at::ones({x.size(0), 1}, x.options())}, 1); }
+/// A column of ones, so that a product adds a bias, and of zeros behind it up to `columns`.
+at::Tensor with_ones(const at::Tensor& x, Count columns) {
+  return at::cat({x, at::constant_pad_nd(at::ones({x.size(0), 1}, x.options()), {0, columns - 1})}, 1);
+}
 
-/// [types, in + 1, out] for rows with_ones().
-at::Tensor maps_with_bias(const std::vector<std::shared_ptr<Linear>>& linears) {
+/// [types, in + columns, out] for rows with_ones().
+at::Tensor maps_with_bias(const std::vector<std::shared_ptr<Linear>>& linears, Count columns) {
   std::vector<at::Tensor> maps;
   for (const auto& linear : linears)
-    maps.push_back(at::cat({linear->weight.t(), linear->bias.unsqueeze(0)}, 0));
+    maps.push_back(at::cat(
+        {linear->weight.t(), at::constant_pad_nd(linear->bias.unsqueeze(0), {0, 0, 0, columns - 1})}, 0));
   return at::stack(maps);
 }
 
-/// PyG's HGTConv ("Heterogeneous graph transformer", WWW 2020), and a linear map of the last one's output. All of
-/// it is f32.
+/// PyG's HGTConv ("Heterogeneous graph transformer", WWW 2020), and a linear map of the last one's output.
 class HgtModel final : public RelationModel {
  public:
   explicit HgtModel(const ModelOptions& options) : RelationModel(options, options.layers()) {
@@ -104,7 +106,7 @@ class HgtModel final : public RelationModel {
   }
 
  private:
-  /// Maps of an edge's source, [relations, in + 1, 2 * hidden]: its key, times all that scales a score, and its
+  /// Maps of an edge's source, [relations, in + columns, 2 * hidden]: its key, times all that scales a score, and its
   /// value.
   at::Tensor maps_of_edges(const HgtLayer& of, const at::Tensor& kqv) const {
     std::vector<at::Tensor> by_relation;
@@ -118,25 +120,23 @@ class HgtModel final : public RelationModel {
     return at::cat({mapped(0, of.k_rel).mul(scale).flatten(2), mapped(2, of.v_rel).flatten(2)}, 2);
   }
 
-  at::Tensor convolve(int layer, const at::Tensor& x, const Block& block, const Pass&) override {
+  at::Tensor convolve(int layer, const at::Tensor& x, const Block& block, const Pass& pass) override {
+    const at::ScalarType type = type_of(pass);
     const HgtLayer& of = *layers_[at(layer)];
-    const std::int64_t hidden = options().hidden;
-    const auto rows = make_relation_rows(ranges().relations(block), {.transpose = needs_gradient(x)});
-    const at::Tensor kqv = maps_with_bias(of.kqv), in = with_ones(x.to(at::kFloat));
-    const at::Tensor of_edges =
-        grouped_product(sum_over(in, rows->edges, rows), maps_of_edges(of, kqv), rows->edge_ends);
-    const at::Tensor queries = map_by_type(in, kqv.narrow(2, hidden, hidden), block, {});
-    const at::Tensor scores = sum_over(queries, reversed(rows->of_nodes), rows)
-                                  .mul(of_edges.narrow(1, 0, hidden))
-                                  .unflatten(1, {of.heads, of.head_cols})
-                                  .sum(-1);
-    const at::Tensor attended =
-        attend_over_rows({.rows = of_edges.narrow(1, hidden, hidden), .src_scores = scores, .dst_scores = {}},
-                         {.block = rows->of_nodes, .keep_alive = rows, .heads = of.heads});
+    const std::int64_t hidden = options().hidden, columns = alignment(x, pass);
+    // A source is mapped once for each of its relations.
+    const auto pairs = pairs_of(ranges().relations(block), x, pass);
+    const at::Tensor kqv = maps_with_bias(of.kqv, columns), in = with_ones(x.to(type), columns);
+    const at::Tensor rows = grouped_product(sum_over(in, reversed(pairs->nodes), pairs),
+                                            maps_of_edges(of, kqv).to(type), pairs->ends);
+    const at::Tensor queries = map_by_type(in, kqv.narrow(2, hidden, hidden), block, pass);
+    const at::Tensor attended = attend_by_dots(queries, rows, attention_from(pairs, layer, block, pass));
     const at::Tensor reached = is_reached(in).unsqueeze(1);
-    const at::Tensor out = map_by_type(with_ones(at::gelu(attended)),
-                                       maps_with_bias(of.out_maps).mul(reached.unsqueeze(2)), block, {});
-    return map_last(layer, plus_own(of, out, x.narrow(0, 0, block.num_dst), reached, block));
+    const at::Tensor out =
+        map_by_type(with_ones(at::gelu(attended), columns),
+                    maps_with_bias(of.out_maps, columns).mul(reached.unsqueeze(2)), block, pass);
+    const at::Tensor gated = plus_own(of, out, x.narrow(0, 0, block.num_dst), reached, block).to(type);
+    return is_last(layer) ? map_rows(type, gated, lin_->weight).add(lin_->bias) : gated;
   }
 
   /// The gate between a layer's output and a node's own row, if that is as wide.
@@ -146,10 +146,6 @@ class HgtModel final : public RelationModel {
     const at::Tensor gates = at::stack(of.skip).sigmoid();
     const at::Tensor of_nodes = rows_by_type(at::cat({gates, gates.neg().add(1).mul(reached)}, 1), block);
     return out.mul(of_nodes.narrow(1, 0, 1)).add(own.to(at::kFloat).mul(of_nodes.narrow(1, 1, 1)));
-  }
-
-  at::Tensor map_last(int layer, const at::Tensor& out) const {
-    return is_last(layer) ? out.mm(lin_->weight.t()).add(lin_->bias) : out;
   }
 
   const at::Tensor& bias(int) const override { return none_; }

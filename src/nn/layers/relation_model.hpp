@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "layers/edge_attention.hpp"
 #include "layers/init.hpp"
 #include "layers/layers.hpp"
 #include "layers/relation_rows.hpp"
@@ -20,6 +21,16 @@ class RelationModel : public StackedModel {
   /// The rows of a block, with the transpose that the gradient of x needs.
   std::shared_ptr<const RelationRows> rows_of(const at::Tensor& x, const sampling::Block& block,
                                               const Pass& pass) const;
+  /// The pairs of a relation and a src node of these edges, as rows. Their `nodes` are src nodes, their `neighbors`
+  /// what the edges go to; both have a transpose.
+  std::shared_ptr<const RelationRows> pairs_of(const LabelledEdges& edges, const at::Tensor& x,
+                                               const Pass& pass) const;
+  /// Attention from pairs to what their edges go to: dst nodes, or `dst_rows`.
+  AttentionOver attention_from(const std::shared_ptr<const RelationRows>& pairs, int layer,
+                               const sampling::Block& block, const Pass& pass,
+                               const RelationRows* dst_rows = nullptr) const;
+  /// Of the first rows of relations and of types, and of the columns that a product takes.
+  Count alignment(const at::Tensor& x, const Pass& pass) const;
   /// x [num_dst, ..] -> [num_dst, cols]: x weights[t] for the nodes of type t, in the type of the pass.
   at::Tensor map_by_type(const at::Tensor& x, const at::Tensor& weights, const sampling::Block& block,
                          const Pass& pass) const;

@@ -39,11 +39,38 @@ RelationModel::RelationModel(const ModelOptions& options, std::vector<LayerCols>
   traits_ = {.needs_types = options.types.several(), .needs_transpose = false, .tolerates_padding = true};
 }
 
+Count RelationModel::alignment(const at::Tensor& x, const Pass& pass) const {
+  return x.is_cuda() && type_of(pass) == at::kBFloat16 ? kBf16Alignment : 1;
+}
+
 std::shared_ptr<const RelationRows> RelationModel::rows_of(const at::Tensor& x, const Block& block,
                                                            const Pass& pass) const {
-  const bool aligned = x.is_cuda() && type_of(pass) == at::kBFloat16;
   return make_relation_rows(ranges_.relations(block),
-                            {.transpose = needs_gradient(x), .alignment = aligned ? kBf16Alignment : 1});
+                            {.transpose = needs_gradient(x), .alignment = alignment(x, pass)});
+}
+
+std::shared_ptr<const RelationRows> RelationModel::pairs_of(const LabelledEdges& edges, const at::Tensor& x,
+                                                            const Pass& pass) const {
+  return make_relation_rows(reversed(edges), {.transpose = true, .alignment = alignment(x, pass)});
+}
+
+AttentionOver RelationModel::attention_from(const std::shared_ptr<const RelationRows>& pairs, int layer,
+                                            const Block& block, const Pass& pass,
+                                            const RelationRows* dst_rows) const {
+  AttentionOver over{
+      .block = reversed(pairs->neighbors), .keep_alive = pairs, .heads = options().heads_of(layer)};
+  DropoutRule rule = make_dropout(options().attention_dropout, pass, hop_of_dst(layer), block);
+  if (!rule.active()) return over;
+  const at::Tensor ids = original_ids_of(block), of_pairs = values_of_rows(ids, *pairs),
+                   relations = labels_of(*pairs),
+                   of_dst =
+                       dst_rows == nullptr ? ids : values_of_rows(ids.narrow(0, 0, block.num_dst), *dst_rows);
+  rule.ids = of_pairs.const_data_ptr<std::int64_t>();
+  over.dropout = {.rule = rule,
+                  .dst_ids = of_dst.const_data_ptr<std::int64_t>(),
+                  .relations = relations.const_data_ptr<std::int32_t>()};
+  over.arrays = {of_pairs, relations, of_dst};
+  return over;
 }
 
 bool RelationModel::needs_gradient(const at::Tensor& x) {
@@ -55,9 +82,8 @@ at::Tensor RelationModel::map_by_type(const at::Tensor& x, const at::Tensor& wei
   const at::ScalarType type = type_of(pass);
   const at::Tensor own = x.narrow(0, 0, block.num_dst).to(type);
   if (ranges_.num_types() == 1) return own.mm(weights[0].to(type));
-  const bool aligned = x.is_cuda() && type == at::kBFloat16;
-  const auto rows = make_relation_rows(ranges_.types_of_dst(block),
-                                       {.transpose = false, .alignment = aligned ? kBf16Alignment : 1});
+  const auto rows =
+      make_relation_rows(ranges_.types_of_dst(block), {.transpose = false, .alignment = alignment(x, pass)});
   const at::Tensor by_type = sum_over(own, reversed(rows->nodes), rows);
   return sum_over(grouped_product(by_type, weights.to(type), rows->ends), rows->nodes, rows);
 }
@@ -188,8 +214,8 @@ class RsageModel final : public RelationModel {
     const at::Tensor mapped =
         grouped_product(mean_of_neighbors(type, x, rows), stack_maps(of_neighbors).to(type), rows->ends);
     const at::Tensor own = map_by_type(x, sum_into_types(stack_maps(roots)), block, pass);
-    return add_by_type(sum_over(mapped, rows->nodes, rows).add(own), sum_into_types(at::stack(biases)),
-                       block);
+    return add_by_type(sum_over(mapped, rows->nodes, rows).add(own), sum_into_types(at::stack(biases)), block)
+        .to(type);
   }
 
   const at::Tensor& bias(int) const override { return none_; }

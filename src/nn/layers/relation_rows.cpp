@@ -6,7 +6,6 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
-#include <ATen/ops/minimum.h>
 #include <ATen/ops/searchsorted.h>
 #include <ATen/ops/sort.h>
 #include <ATen/ops/tensor.h>
@@ -15,6 +14,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "layers/op_support.hpp"
@@ -40,32 +40,26 @@ at::Tensor wrap(const T* data, Count count, const at::TensorOptions& options) {
 
 /// The arrays that RelationRows point to. Those of the transpose may be undefined.
 struct RowArrays {
-  at::Tensor row_indptr = {}, sources = {};       // of the neighbors of rows
-  at::Tensor node_indptr = {}, node_rows = {};    // the rows of each dst node
-  at::Tensor has_node = {}, dst_of_rows = {};     // the dst node of each row
-  at::Tensor edge_indptr = {};                    // each edge by itself
-  at::Tensor places = {};                         // of the block's edges, in the order of rows
-  at::Tensor row_of_edge = {}, dst_of_edge = {};  // in the order of rows
-  at::Tensor src_indptr = {}, rows_of_src = {}, edges_of_src = {};  // of the transposes
+  at::Tensor row_indptr = {}, sources = {}, labels = {};  // of the neighbors of rows
+  at::Tensor node_indptr = {}, node_rows = {};            // the rows of each dst node
+  at::Tensor has_node = {}, dst_of_rows = {};             // the dst node of each row
+  at::Tensor src_indptr = {}, rows_of_src = {};           // of the transpose
   at::Tensor weights = {};  // f32 of the edges of `neighbors`; undefined: all count once
 };
 
 std::shared_ptr<RelationRows> rows_of(const Block& block, const RowArrays& of) {
   auto rows = std::make_shared<RelationRows>();
-  const Count size = of.row_indptr.size(0) - 1, num_edges = of.sources.size(0);
+  const Count size = of.row_indptr.size(0) - 1;
+  rows->labels = of.labels;
   rows->neighbors = {.device = block.device,
                      .num_dst = size,
                      .num_src = block.num_src,
-                     .num_edges = num_edges,
+                     .num_edges = of.sources.size(0),
                      .indptr = longs(of.row_indptr),
                      .indices = ints(of.sources)};
-  rows->edges = rows->neighbors;
-  rows->edges.num_dst = num_edges;
-  rows->edges.indptr = longs(of.edge_indptr);
   if (of.src_indptr.defined()) {
-    rows->neighbors.transposed_indptr = rows->edges.transposed_indptr = longs(of.src_indptr);
+    rows->neighbors.transposed_indptr = longs(of.src_indptr);
     rows->neighbors.transposed_indices = ints(of.rows_of_src);
-    rows->edges.transposed_indices = ints(of.edges_of_src);
   }
   if (of.weights.defined()) {
     rows->neighbors.edge_weights = of.weights.const_data_ptr<float>();
@@ -79,23 +73,8 @@ std::shared_ptr<RelationRows> rows_of(const Block& block, const RowArrays& of) {
                  .indices = ints(of.node_rows),
                  .transposed_indptr = longs(of.has_node),
                  .transposed_indices = ints(of.dst_of_rows)};
-  const at::Tensor all_edges = at::arange(num_edges, of.places.options());
-  rows->of_rows = {.device = block.device,
-                   .num_dst = size,
-                   .num_src = num_edges,
-                   .num_edges = num_edges,
-                   .indptr = longs(of.row_indptr),
-                   .indices = ints(all_edges),
-                   .transposed_indptr = longs(of.edge_indptr),
-                   .transposed_indices = ints(of.row_of_edge)};
-  rows->of_nodes = rows->of_rows;
-  rows->of_nodes.num_dst = block.num_dst;
-  rows->of_nodes.indptr = block.indptr;
-  rows->of_nodes.indices = ints(of.places);
-  rows->of_nodes.transposed_indices = ints(of.dst_of_edge);
-  rows->arrays = {all_edges,      of.places,      of.row_of_edge, of.dst_of_edge, of.row_indptr,
-                  of.sources,     of.node_indptr, of.node_rows,   of.has_node,    of.dst_of_rows,
-                  of.edge_indptr, of.src_indptr,  of.rows_of_src, of.edges_of_src};
+  rows->arrays = {of.row_indptr, of.sources,     of.node_indptr, of.node_rows,
+                  of.has_node,   of.dst_of_rows, of.src_indptr,  of.rows_of_src};
   return rows;
 }
 
@@ -121,19 +100,25 @@ Slices count_slices(const LabelledEdges& in, const std::int32_t* labels) {
   return slices;
 }
 
-void add_transposes(RowArrays& of, const std::int32_t* row_of_edge, const Block& block) {
-  const Count num_edges = of.sources.size(0);
-  of.src_indptr = at::zeros({block.num_src + 1}, longs_of(block));
-  of.rows_of_src = at::empty({num_edges}, ints_of(block));
-  of.edges_of_src = at::empty({num_edges}, ints_of(block));
-  auto* const indptr = of.src_indptr.mutable_data_ptr<std::int64_t>();
-  for (Count e = 0; e < num_edges; ++e) ++indptr[ints(of.sources)[e] + 1];
+/// Where the edges of each src node begin, [num_src + 1].
+at::Tensor starts_by_source(const Block& block, const std::int32_t* sources, Count num_edges) {
+  const at::Tensor starts = at::zeros({block.num_src + 1}, longs_of(block));
+  auto* const indptr = starts.mutable_data_ptr<std::int64_t>();
+  for (Count e = 0; e < num_edges; ++e) ++indptr[sources[e] + 1];
   std::partial_sum(indptr, indptr + block.num_src + 1, indptr);
-  std::vector<Count> next(indptr, indptr + block.num_src);
-  for (Count e = 0; e < num_edges; ++e) {
-    const Count place = next[at(Count{ints(of.sources)[e]})]++;
-    of.rows_of_src.mutable_data_ptr<std::int32_t>()[place] = row_of_edge[e];
-    of.edges_of_src.mutable_data_ptr<std::int32_t>()[place] = static_cast<std::int32_t>(e);
+  return starts;
+}
+
+void add_transpose(RowArrays& of, const Block& block) {
+  const Count num_edges = of.sources.size(0);
+  of.src_indptr = starts_by_source(block, ints(of.sources), num_edges);
+  of.rows_of_src = at::empty({num_edges}, ints_of(block));
+  std::vector<Count> next(longs(of.src_indptr), longs(of.src_indptr) + block.num_src);
+  const std::int64_t* const indptr = longs(of.row_indptr);
+  for (Count row = 0; row + 1 < of.row_indptr.size(0); ++row) {
+    for (Count e = indptr[row]; e < indptr[row + 1]; ++e)
+      of.rows_of_src.mutable_data_ptr<std::int32_t>()[next[at(Count{ints(of.sources)[e]})]++] =
+          static_cast<std::int32_t>(row);
   }
 }
 
@@ -144,23 +129,18 @@ std::shared_ptr<const RelationRows> make_on_cpu(const LabelledEdges& in, const R
   const Count size = slices.rows.back(), num_edges = slices.edges.back();
   RowArrays of{.row_indptr = at::empty({size + 1}, longs_of(block)),
                .sources = at::empty({num_edges}, ints_of(block)),
+               .labels = at::empty({num_edges}, ints_of(block)),
                .node_indptr = at::empty({block.num_dst + 1}, longs_of(block)),
                .node_rows = at::empty({size}, ints_of(block)),
                .has_node = at::arange(size + 1, longs_of(block)),
-               .dst_of_rows = at::empty({size}, ints_of(block)),
-               .edge_indptr = at::arange(num_edges + 1, longs_of(block)),
-               .places = at::empty({num_edges}, ints_of(block)),
-               .row_of_edge = at::empty({num_edges}, ints_of(block)),
-               .dst_of_edge = at::empty({num_edges}, ints_of(block))};
+               .dst_of_rows = at::empty({size}, ints_of(block))};
   if (block.edge_weights != nullptr) of.weights = at::empty({num_edges}, options_of(block).dtype(at::kFloat));
   auto* const row_indptr = of.row_indptr.mutable_data_ptr<std::int64_t>();
   auto* const sources = of.sources.mutable_data_ptr<std::int32_t>();
+  auto* const of_edges = of.labels.mutable_data_ptr<std::int32_t>();
   auto* const node_indptr = of.node_indptr.mutable_data_ptr<std::int64_t>();
   auto* const node_rows = of.node_rows.mutable_data_ptr<std::int32_t>();
   auto* const dst_of_rows = of.dst_of_rows.mutable_data_ptr<std::int32_t>();
-  auto* const places = of.places.mutable_data_ptr<std::int32_t>();
-  auto* const row_of_edge = of.row_of_edge.mutable_data_ptr<std::int32_t>();
-  auto* const dst_of_edge = of.dst_of_edge.mutable_data_ptr<std::int32_t>();
   std::vector<std::int32_t> next_row = slices.rows, next_edge = slices.edges;
   Count listed = 0;
   for (Count d = 0; d < block.num_dst; ++d) {
@@ -175,19 +155,54 @@ std::shared_ptr<const RelationRows> make_on_cpu(const LabelledEdges& in, const R
       }
       const std::int32_t place = next_edge[label]++;
       sources[place] = block.indices[e];
+      of_edges[place] = labels[e];
       if (of.weights.defined()) of.weights.mutable_data_ptr<float>()[place] = block.edge_weights[e];
-      places[e] = place;
-      row_of_edge[place] = next_row[label] - 1;
-      dst_of_edge[place] = static_cast<std::int32_t>(d);
     }
   }
   node_indptr[block.num_dst] = listed;
   row_indptr[size] = num_edges;
-  if (request.transpose) add_transposes(of, row_of_edge, block);
+  if (request.transpose) add_transpose(of, block);
   const auto rows = rows_of(block, of);
   rows->ends = at::tensor(std::vector<int>(slices.rows.begin() + 1, slices.rows.end()), at::kInt);
-  rows->edge_ends = at::tensor(std::vector<int>(slices.edges.begin() + 1, slices.edges.end()), at::kInt);
   return rows;
+}
+
+/// A block of these lists, in the direction opposite to that of `block`.
+LabelledEdges reversed_edges(const Block& block, const at::Tensor& indptr, const at::Tensor& indices,
+                             const at::Tensor& labels, int num_labels) {
+  return {.block = {.device = block.device,
+                    .num_dst = block.num_src,
+                    .num_src = block.num_dst,
+                    .num_edges = indices.size(0),
+                    .indptr = longs(indptr),
+                    .indices = ints(indices)},
+          .labels = labels,
+          .num_labels = num_labels,
+          .arrays = {indptr, indices}};
+}
+
+LabelledEdges reverse_on_cpu(const LabelledEdges& in) {
+  const Block& block = in.block;
+  const std::int32_t* const labels = ints(in.labels);
+  std::vector<std::int32_t> next_edge = count_slices(in, labels).edges;
+  const Count num_edges = next_edge.back();
+  std::vector<std::int32_t> by_label(at(num_edges)), dst(at(num_edges));
+  for (Count d = 0; d < block.num_dst; ++d) {
+    for (Count e = block.indptr[d]; e < block.indptr[d + 1]; ++e) {
+      by_label[at(Count{next_edge[at(Count{labels[e]})]++})] = static_cast<std::int32_t>(e);
+      dst[at(e)] = static_cast<std::int32_t>(d);
+    }
+  }
+  const at::Tensor indptr = starts_by_source(block, block.indices, num_edges),
+                   indices = at::empty({num_edges}, ints_of(block)),
+                   of_edges = at::empty({num_edges}, ints_of(block));
+  std::vector<Count> next(longs(indptr), longs(indptr) + block.num_src);
+  for (const std::int32_t e : by_label) {
+    const Count place = next[at(Count{block.indices[e]})]++;
+    indices.mutable_data_ptr<std::int32_t>()[place] = dst[at(Count{e})];
+    of_edges.mutable_data_ptr<std::int32_t>()[place] = labels[e];
+  }
+  return reversed_edges(block, indptr, indices, of_edges, in.num_labels);
 }
 
 /// Whether each element differs from the one before it.
@@ -217,6 +232,23 @@ std::pair<at::Tensor, at::Tensor> stable_order(const at::Tensor& keys) {
   return {std::get<0>(sorted), std::get<1>(sorted)};
 }
 
+/// The edges of a block as libtorch's operations see them. Those behind the last real one pad a batch.
+struct ListedEdges {
+  at::Tensor indptr;
+  at::Tensor real, dst, labels;  // by edge; the labels of unreal ones are the number of labels
+};
+
+ListedEdges read_edges(const LabelledEdges& in) {
+  const Block& block = in.block;
+  const at::Tensor indptr = wrap(block.indptr, block.num_dst + 1, longs_of(block)),
+                   place = at::arange(block.num_edges, longs_of(block)),
+                   real = place.lt(indptr.slice(0, block.num_dst));
+  return {.indptr = indptr,
+          .real = real,
+          .dst = at::bucketize(place, indptr.slice(0, 1), /*out_int32=*/true, /*right=*/true),
+          .labels = at::where(real, in.labels, in.num_labels)};
+}
+
 }  // namespace
 
 // Beyond the real edges and rows, all arrays have values that nothing reads, or that add nothing.
@@ -225,12 +257,8 @@ std::shared_ptr<const RelationRows> make_relation_rows_by_torch(const LabelledEd
   const Block& block = in.block;
   const Count num_edges = block.num_edges, num_labels = in.num_labels;
   const Count bound = std::min(num_edges, block.num_dst * num_labels) + num_labels * (request.alignment - 1);
-  const at::Tensor indptr = wrap(block.indptr, block.num_dst + 1, longs_of(block));
-  const at::Tensor place = at::arange(num_edges, longs_of(block));
-  const at::Tensor count = indptr.slice(0, block.num_dst), real = place.lt(count);
-  const at::Tensor labels = at::where(real, in.labels.to(at::kLong), num_labels);
-  const at::Tensor dst = at::bucketize(place, indptr.slice(0, 1), /*out_int32=*/false, /*right=*/true);
-  const auto [label, order] = stable_order(labels.to(at::kInt));
+  const auto [indptr, real, dst, labels] = read_edges(in);
+  const auto [label, order] = stable_order(labels);
   const at::Tensor valid = label.lt(num_labels), sorted_dst = dst.index_select(0, order);
 
   const at::Tensor begun = sums_before(changes(label).logical_or(changes(sorted_dst)).logical_and(valid));
@@ -246,30 +274,25 @@ std::shared_ptr<const RelationRows> make_relation_rows_by_torch(const LabelledEd
   RowArrays of;
   of.row_indptr = sorted_starts(row, bound + 1);
   of.sources = wrap(block.indices, num_edges, ints_of(block)).index_select(0, order);
+  of.labels = label;
   if (block.edge_weights != nullptr)
     of.weights =
         wrap(block.edge_weights, num_edges, options_of(block).dtype(at::kFloat)).index_select(0, order);
-  of.edge_indptr = at::minimum(at::arange(num_edges + 1, longs_of(block)), count);
   of.has_node = sums_before(of.row_indptr.slice(0, 1).gt(of.row_indptr.slice(0, 0, -1)));
-  of.dst_of_rows = at::zeros({bound + 1}, ints_of(block))
-                       .scatter_(0, at::where(valid, rank, bound), sorted_dst.to(at::kInt));
+  of.dst_of_rows =
+      at::zeros({bound + 1}, ints_of(block)).scatter_(0, at::where(valid, rank, bound), sorted_dst);
   const at::Tensor listed = sums_before(changes(labels).logical_or(changes(dst)).logical_and(real));
   of.node_indptr = listed.index_select(0, indptr);
   of.node_rows = at::zeros({bound + 1}, ints_of(block))
                      .scatter_(0, at::where(real, listed.slice(0, 1).sub(1), bound),
                                at::empty_like(row).scatter_(0, order, row).to(at::kInt));
-  of.places = at::empty_like(place).scatter_(0, order, place).to(at::kInt);
-  of.row_of_edge = row.to(at::kInt);
-  of.dst_of_edge = sorted_dst.to(at::kInt);
   if (request.transpose) {
-    const auto [source, edge] = stable_order(at::where(valid, of.sources.to(at::kLong), block.num_src));
+    const auto [source, edge] = stable_order(at::where(valid, of.sources, block.num_src));
     of.src_indptr = sorted_starts(source, block.num_src + 1);
     of.rows_of_src = row.index_select(0, edge).to(at::kInt);
-    of.edges_of_src = edge.to(at::kInt);
   }
   const auto rows = rows_of(block, of);
   rows->ends = aligned.slice(0, 1).to(at::kInt);
-  rows->edge_ends = edge_ends.to(at::kInt);
   return rows;
 }
 
@@ -294,9 +317,49 @@ Block reversed(const Block& block) {
           .transposed_indices = block.indices};
 }
 
+LabelledEdges reversed_by_torch(const LabelledEdges& in) {
+  const Block& block = in.block;
+  const ListedEdges edges = read_edges(in);
+  // A GPU sorts short keys in half the passes.
+  const Count last_key = block.num_src * in.num_labels;
+  const auto kind = last_key < std::numeric_limits<std::int32_t>::max() ? at::kInt : at::kLong;
+  const at::Tensor sources = wrap(block.indices, block.num_edges, ints_of(block)).to(kind);
+  const auto [keys, order] =
+      stable_order(at::where(edges.real, sources.mul(in.num_labels).add(edges.labels), last_key));
+  const at::Tensor firsts = at::arange(block.num_src + 1, keys.options()).mul(in.num_labels);
+  return reversed_edges(block, at::searchsorted(keys, firsts), edges.dst.index_select(0, order),
+                        edges.labels.index_select(0, order), in.num_labels);
+}
+
+LabelledEdges reversed(const LabelledEdges& edges) {
+  return edges.block.device.is_cuda() ? reversed_by_torch(edges) : reverse_on_cpu(edges);
+}
+
+LabelledEdges edges_of(const RelationRows& rows, int num_labels) {
+  return {.block = rows.neighbors, .labels = rows.labels, .num_labels = num_labels, .arrays = rows.arrays};
+}
+
+at::Tensor labels_of(const RelationRows& rows) {
+  return at::bucketize(at::arange(rows.size(), rows.ends.options()), rows.ends, /*out_int32=*/true,
+                       /*right=*/true);
+}
+
+at::Tensor values_of_rows(const at::Tensor& values, const RelationRows& rows) {
+  if (values.size(0) == 0) return at::zeros({rows.size()}, values.options());
+  const Block& block = rows.nodes;
+  const at::Tensor first = wrap(block.transposed_indptr, rows.size(), longs_of(block)),
+                   nodes = wrap(block.transposed_indices, rows.size(), ints_of(block));
+  return values.index_select(0, nodes.index_select(0, first.clamp_max(std::max<Count>(0, rows.size() - 1))));
+}
+
 at::Tensor sum_over(const at::Tensor& x, const Block& block,
                     const std::shared_ptr<const RelationRows>& rows) {
-  return aggregate(x, block, {.keep_alive = rows});
+  return sum_over(x.scalar_type(), x, block, rows);
+}
+
+at::Tensor sum_over(at::ScalarType type, const at::Tensor& x, const Block& block,
+                    const std::shared_ptr<const RelationRows>& rows) {
+  return aggregate_to(type, type == at::kFloat ? x.to(type) : x, block, {.keep_alive = rows});
 }
 
 at::Tensor mean_of_neighbors(at::ScalarType type, const at::Tensor& x,
@@ -304,6 +367,10 @@ at::Tensor mean_of_neighbors(at::ScalarType type, const at::Tensor& x,
   BlockScales scales = mean_scales(rows->neighbors);
   scales.keep_alive = rows;
   return aggregate_to(type, x, rows->neighbors, scales);
+}
+
+at::Tensor original_ids_of(const Block& block) {
+  return wrap(block.src_original_ids, block.num_src, longs_of(block));
 }
 
 TypeRanges::TypeRanges(const graph::GraphTypes& types)

@@ -23,25 +23,23 @@ struct LabelledEdges {
 /// by label, then by dst node, so that those of a label are a slice, which one grouped product maps.
 ///
 ///     dst 0 <- {4, 7} over relation 0, {2} over relation 2; dst 1 <- {5} over relation 2
-///     rows {(0, 0), (0, 2), (1, 2)}   ends {1, 1, 3}   edges {4, 7, 2, 5}   edge_ends {2, 2, 4}
+///     rows {(0, 0), (0, 2), (1, 2)}   ends {1, 1, 3}   edges {4, 7, 2, 5}
 ///
 /// On a GPU the host reads nothing: it knows a bound of the number of rows. Rows that nothing belongs to, at
 /// the end or between labels, have no edges. An owner.
 struct RelationRows {
-  at::Tensor ends, edge_ends;  ///< int32 [labels] ends of the labels' slices of rows and of edges
-  sampling::Block neighbors;   ///< src nodes -> rows; its `indices` are the edges in the order of rows
-  sampling::Block nodes;       ///< rows -> dst nodes, with transpose
-  sampling::Block edges;       ///< src nodes -> edges in the order of rows, each of which has one
-  sampling::Block of_rows;     ///< edges in that order -> rows, with transpose
-  sampling::Block of_nodes;    ///< edges in that order -> dst nodes, with transpose
-  at::Tensor weights;          ///< those of `neighbors`, if the block has some (Block::edge_weights)
+  at::Tensor ends;            ///< int32 [labels] ends of the labels' slices of rows
+  at::Tensor labels;          ///< int32 [edges] labels of the edges of `neighbors`
+  sampling::Block neighbors;  ///< src nodes -> rows; its `indices` are the edges in the order of rows
+  sampling::Block nodes;      ///< rows -> dst nodes, with transpose
+  at::Tensor weights;         ///< those of `neighbors`, if the block has some (Block::edge_weights)
   std::vector<at::Tensor> arrays;
 
   Count size() const { return neighbors.num_dst; }
 };
 
 struct RowsRequest {
-  bool transpose = false;  ///< the transposes of `neighbors` and `edges`, which gradients of src rows need
+  bool transpose = false;  ///< the transpose of `neighbors`, which gradients of src rows need
   Count alignment = 1;     ///< of the labels' first rows
 };
 
@@ -55,13 +53,30 @@ std::shared_ptr<const RelationRows> make_relation_rows_by_torch(const LabelledEd
 
 /// The block of the reverse direction: rows of dst nodes go to the rows that they belong to.
 sampling::Block reversed(const sampling::Block& block);
+/// The edges by their src nodes, whose lists are sorted by label. The rows of the result are pairs of a label and
+/// a src node.
+LabelledEdges reversed(const LabelledEdges& edges);
+/// The same by libtorch's operations on any device.
+LabelledEdges reversed_by_torch(const LabelledEdges& edges);
+/// The edges of `neighbors`, which go to rows instead of dst nodes.
+LabelledEdges edges_of(const RelationRows& rows, int num_labels);
 
-/// The sum over a block of `rows`.
+/// [rows] the label of each row, int32; rows behind the last label have the number of labels.
+at::Tensor labels_of(const RelationRows& rows);
+/// [rows] values[v] of the dst node v of each row; rows that nothing belongs to have that of any node.
+at::Tensor values_of_rows(const at::Tensor& values, const RelationRows& rows);
+
+/// The sum over a block of `rows`, in the type of x or in another.
 at::Tensor sum_over(const at::Tensor& x, const sampling::Block& block,
+                    const std::shared_ptr<const RelationRows>& rows);
+at::Tensor sum_over(at::ScalarType type, const at::Tensor& x, const sampling::Block& block,
                     const std::shared_ptr<const RelationRows>& rows);
 /// The means of the rows' neighbors, [rows, cols] of this type.
 at::Tensor mean_of_neighbors(at::ScalarType type, const at::Tensor& x,
                              const std::shared_ptr<const RelationRows>& rows);
+
+/// [num_src] i64 the original ids of a block's nodes, in the block's memory.
+at::Tensor original_ids_of(const sampling::Block& block);
 
 /// Finds the relations of edges and the types of nodes, by the ranges of their ids. An owner of their
 /// offsets on the device that asks.

@@ -4,7 +4,6 @@
 #include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
-#include "layers/edge_attention.hpp"
 #include "layers/gat_layer.hpp"
 #include "layers/op_support.hpp"
 #include "layers/relation_model.hpp"
@@ -63,21 +62,27 @@ class RgatModel final : public RelationModel {
   }
 
   at::Tensor convolve(int layer, const at::Tensor& x, const Block& block, const Pass& pass) override {
+    const at::ScalarType type = type_of(pass);
     const Maps maps = maps_of(layer);
-    // Attention is f32, as are its scores: a softmax needs it.
-    const at::Tensor rows_in = x.to(at::kFloat);
-    const auto rows = make_relation_rows(ranges().relations(block), {.transpose = needs_gradient(x)});
-    const at::Tensor of_edges = sum_over(rows_in, rows->edges, rows);
-    const at::Tensor of_rows = sum_over(rows_in.narrow(0, 0, block.num_dst), reversed(rows->nodes), rows);
-    const at::Tensor attended = attend_over_rows(
-        {.rows = grouped_product(of_edges, maps.lin, rows->edge_ends),
-         .src_scores = grouped_product(of_edges, maps.src, rows->edge_ends),
-         .dst_scores = grouped_product(of_rows, maps.dst, rows->ends)},
-        {.block = rows->of_rows, .keep_alive = rows, .heads = heads_of(layer), .slope = kLeakySlope});
+    const auto rows = make_relation_rows(ranges().relations(block), {.alignment = alignment(x, pass)});
+    // A source is mapped once for each of its relations, and a destination only to its scores.
+    const auto pairs = pairs_of(edges_of(*rows, ranges().num_relations()), x, pass);
+    const at::Tensor of_pairs = sum_over(type, x, reversed(pairs->nodes), pairs);
+    const at::Tensor of_rows = sum_over(type, x.narrow(0, 0, block.num_dst), reversed(rows->nodes), rows);
+    const auto mapped = [type](const at::Tensor& in, const at::Tensor& by, const at::Tensor& ends) {
+      return grouped_product(in, by.to(type), ends);
+    };
+    AttentionOver over = attention_from(pairs, layer, block, pass, rows.get());
+    over.slope = kLeakySlope;
+    const at::Tensor attended =
+        attend_over_rows({.rows = mapped(of_pairs, maps.lin, pairs->ends),
+                          .src_scores = mapped(of_pairs, maps.src, pairs->ends).to(at::kFloat),
+                          .dst_scores = mapped(of_rows, maps.dst, rows->ends).to(at::kFloat)},
+                         over);
     const at::Tensor sum = sum_over(attended, rows->nodes, rows);
     const at::Tensor heads =
         is_last(layer) ? sum.view({block.num_dst, heads_of(layer), output_cols(layer)}).mean(1) : sum;
-    return add_by_type(heads, sum_into_types(maps.bias), block).to(type_of(pass));
+    return add_by_type(heads, sum_into_types(maps.bias), block).to(type);
   }
 
   const at::Tensor& bias(int) const override { return none_; }

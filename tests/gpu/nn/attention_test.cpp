@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/attention.hpp"
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <gtest/gtest.h>
@@ -41,14 +42,27 @@ OwnedBlock padded_block(const Shape& shape) {
   return random_block({.num_dst = 150, .num_src = 500, .max_degree = shape.max_degree, .seed = 3});
 }
 
+/// Dropout by the relations of sources, which take turns.
+struct Relations {
+  at::Tensor of_src;
+  Relations(Count num_src, const c10::Device& device)
+      : of_src(at::arange(num_src, at::kInt).remainder(3).to(device)) {}
+
+  EdgeDropout dropout(double probability, const sampling::Block& block) const {
+    const Pass pass{.key = {.seed = 4, .epoch = 1, .step = 9}, .training = true};
+    return {.rule = make_dropout(probability, pass, 1, block),
+            .dst_ids = block.src_original_ids + 1,
+            .relations = of_src.const_data_ptr<std::int32_t>()};
+  }
+};
+
 struct Outputs {
   at::Tensor src_scores, out, log_sums, means, grad_dst_scores, grad_src_scores, grad_rows;
 };
 
 Outputs attend(const AttentionKernels& kernels, const OwnedBlock& block, const Shape& shape, double dropout,
                const c10::Device& device, CUstream_st* on, at::ScalarType type = at::kFloat,
-               at::ScalarType rounded_to = at::kFloat) {
-  const Pass pass{.key = {.seed = 4, .epoch = 1, .step = 9}, .training = true};
+               at::ScalarType rounded_to = at::kFloat, bool self_loops = true) {
   const Count heads = shape.heads, cols = shape.heads * shape.head_cols;
   const sampling::Block view = block.view();
   const at::Tensor rows = random_rows(block.num_src, cols, 1).to(rounded_to).to(at::kFloat).to(device),
@@ -65,6 +79,7 @@ Outputs attend(const AttentionKernels& kernels, const OwnedBlock& block, const S
                      .scores = o.src_scores.mutable_data_ptr<float>()},
                     on);
   const at::Tensor typed = rows.to(type);
+  const Relations relations(block.num_src, device);
   const EdgeAttention over{.edges = {block.num_dst, view.indptr, view.indices},
                            .out_edges = {block.num_src, view.transposed_indptr, view.transposed_indices},
                            .num_src = block.num_src,
@@ -74,7 +89,8 @@ Outputs attend(const AttentionKernels& kernels, const OwnedBlock& block, const S
                            .rows = typed.const_data_ptr(),
                            .src_scores = o.src_scores.const_data_ptr<float>(),
                            .dst_scores = dst_scores.const_data_ptr<float>(),
-                           .dropout = make_dropout(dropout, pass, 1, view)};
+                           .dropout = relations.dropout(dropout, view),
+                           .self_loops = self_loops};
   o.out = poisoned({block.num_dst, cols}, typed.options());
   o.log_sums = poisoned({block.num_dst, heads}, rows.options());
   kernels.forward(
@@ -151,8 +167,8 @@ struct DotOutputs {
 };
 
 DotOutputs attend_by_dots(const AttentionKernels& kernels, const OwnedBlock& block, const Shape& shape,
-                          const c10::Device& device, CUstream_st* on, at::ScalarType type = at::kFloat,
-                          at::ScalarType rounded_to = at::kFloat) {
+                          double dropout, const c10::Device& device, CUstream_st* on, at::ScalarType type,
+                          at::ScalarType rounded_to) {
   const Count cols = shape.heads * shape.head_cols;
   const double scale = 1 / std::sqrt(static_cast<double>(shape.head_cols));
   const auto rows_of = [&](Count rows, Count row_cols, std::uint64_t seed) {
@@ -161,6 +177,7 @@ DotOutputs attend_by_dots(const AttentionKernels& kernels, const OwnedBlock& blo
   const at::Tensor queries = random_rows(block.num_dst, cols, 1).mul(scale).to(rounded_to).to(device, type),
                    rows = rows_of(block.num_src, 2 * cols, 2), grad_out = rows_of(block.num_dst, cols, 3);
   const sampling::Block view = block.view();
+  const Relations relations(block.num_src, device);
   const DotAttention over{.edges = {block.num_dst, view.indptr, view.indices},
                           .out_edges = {block.num_src, view.transposed_indptr, view.transposed_indices},
                           .num_src = block.num_src,
@@ -168,7 +185,8 @@ DotOutputs attend_by_dots(const AttentionKernels& kernels, const OwnedBlock& blo
                           .head_cols = shape.head_cols,
                           .dtype = type == at::kFloat ? DType::f32 : DType::bf16,
                           .queries = queries.const_data_ptr(),
-                          .rows = rows.const_data_ptr()};
+                          .rows = rows.const_data_ptr(),
+                          .dropout = relations.dropout(dropout, view)};
   const auto of_heads = rows.options().dtype(at::kFloat);
   DotOutputs o{.out = poisoned({block.num_dst, cols}, rows.options()),
                .log_sums = poisoned({block.num_dst, shape.heads}, of_heads),
@@ -188,22 +206,57 @@ DotOutputs attend_by_dots(const AttentionKernels& kernels, const OwnedBlock& blo
   return o;
 }
 
-TEST_P(GpuAttention, ByDotsAgreesWithTheCpuAndRepeats) {
-  const OwnedBlock block = padded_block(GetParam()), moved = block.to(kGpu);
+void expect_dots_of_the_cpu(const Shape& shape, const OwnedBlock& block) {
+  const OwnedBlock moved = block.to(kGpu);
+  for (const double dropout : {0.0, 0.4})
+    for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+      const auto run = [&](const AttentionKernels& kernels, const OwnedBlock& on, const c10::Device& device,
+                           at::ScalarType with) {
+        return attend_by_dots(kernels, on, shape, dropout, device, device.is_cuda() ? stream() : nullptr,
+                              with, type);
+      };
+      const DotOutputs cpu = run(cpu_attention_kernels(), block, c10::kCPU, at::kFloat),
+                       gpu = run(cuda_attention_kernels(), moved, kGpu, type),
+                       again = run(cuda_attention_kernels(), moved, kGpu, type);
+      const double rounding = type == at::kFloat ? 2e-5 : 1.0 / 256;
+      for (at::Tensor DotOutputs::*member : {&DotOutputs::out, &DotOutputs::log_sums, &DotOutputs::means,
+                                             &DotOutputs::grad_queries, &DotOutputs::grad_rows}) {
+        EXPECT_LE(difference((gpu.*member).to(at::kFloat), cpu.*member), rounding) << type << dropout;
+        EXPECT_TRUE((gpu.*member).equal(again.*member)) << "other bits the second time";
+      }
+    }
+}
+
+/// Most lists are short, and those of two sources so long that whole blocks sum them.
+OwnedBlock block_of_hubs() {
+  std::vector<std::vector<std::int32_t>> neighbors(400);
+  for (std::int32_t v = 0; v < 400; ++v) neighbors[at(Count{v})] = {3, v, 77, v % 7 + 90};
+  return test::block_of(neighbors, 500);
+}
+
+TEST_P(GpuAttention, AgreesWithTheCpuWhereNodesAreNeighborsOfMany) {
+  const OwnedBlock block = block_of_hubs(), moved = block.to(kGpu);
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
-    const DotOutputs cpu =
-        attend_by_dots(cpu_attention_kernels(), block, GetParam(), c10::kCPU, nullptr, at::kFloat, type);
-    const DotOutputs gpu =
-        attend_by_dots(cuda_attention_kernels(), moved, GetParam(), kGpu, stream(), type, type);
-    const DotOutputs again =
-        attend_by_dots(cuda_attention_kernels(), moved, GetParam(), kGpu, stream(), type, type);
+    const auto run = [&](const AttentionKernels& kernels, const OwnedBlock& on, const c10::Device& device,
+                         at::ScalarType with) {
+      return attend(kernels, on, GetParam(), 0.3, device, device.is_cuda() ? stream() : nullptr, with, type,
+                    false);
+    };
+    const Outputs cpu = run(cpu_attention_kernels(), block, c10::kCPU, at::kFloat),
+                  gpu = run(cuda_attention_kernels(), moved, kGpu, type),
+                  again = run(cuda_attention_kernels(), moved, kGpu, type);
     const double rounding = type == at::kFloat ? 2e-5 : 1.0 / 256;
-    for (at::Tensor DotOutputs::*member : {&DotOutputs::out, &DotOutputs::log_sums, &DotOutputs::means,
-                                           &DotOutputs::grad_queries, &DotOutputs::grad_rows}) {
+    for (at::Tensor Outputs::*member : {&Outputs::out, &Outputs::means, &Outputs::grad_dst_scores,
+                                        &Outputs::grad_src_scores, &Outputs::grad_rows}) {
       EXPECT_LE(difference((gpu.*member).to(at::kFloat), cpu.*member), rounding) << type;
       EXPECT_TRUE((gpu.*member).equal(again.*member)) << "other bits the second time";
     }
   }
+}
+
+TEST_P(GpuAttention, ByDotsAgreesWithTheCpuAndRepeats) {
+  for (const OwnedBlock& block : {padded_block(GetParam()), block_of_hubs()})
+    expect_dots_of_the_cpu(GetParam(), block);
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, GpuAttention,

@@ -15,6 +15,7 @@ constexpr Count kDst = 300, kSrc = 900;
 struct Case {
   ModelKind kind;
   bool bf16 = false;
+  double attention_dropout = 0;
 };
 
 /// The outputs of a layer, and the gradients of its input and of the parameters, on the host.
@@ -23,6 +24,7 @@ std::vector<at::Tensor> results_of(const Case& c, const test::TypedBlock& block,
                                  .in_cols = 13,
                                  .hidden = 24,
                                  .out_cols = 5,
+                                 .attention_dropout = c.attention_dropout,
                                  .dropout = 0.3,
                                  .bf16 = c.bf16,
                                  .seed = 4,
@@ -54,7 +56,8 @@ class RelationModelsOnAGpu : public testing::TestWithParam<Case> {
 
 TEST_P(RelationModelsOnAGpu, ComputeWhatTheCpuDoes) {
   const test::TypedBlock block = test::random_typed_block(test::citation_types(), kDst, kSrc, 7);
-  const auto wanted = results_of({.kind = GetParam().kind}, block, c10::Device(c10::kCPU));
+  const auto wanted =
+      results_of({GetParam().kind, false, GetParam().attention_dropout}, block, c10::Device(c10::kCPU));
   const auto got = results_of(GetParam(), block, kGpu), again = results_of(GetParam(), block, kGpu);
   ASSERT_EQ(got.size(), wanted.size());
   for (std::size_t i = 0; i < got.size(); ++i) {
@@ -72,9 +75,12 @@ TEST_P(RelationModelsOnAGpu, ComputeWhatTheCpuDoes) {
 INSTANTIATE_TEST_SUITE_P(Kinds, RelationModelsOnAGpu,
                          testing::Values(Case{ModelKind::rgcn}, Case{ModelKind::rgcn, true},
                                          Case{ModelKind::rsage}, Case{ModelKind::rsage, true},
-                                         Case{ModelKind::rgat}, Case{ModelKind::hgt}),
+                                         Case{ModelKind::rgat}, Case{ModelKind::rgat, true},
+                                         Case{ModelKind::rgat, false, 0.3}, Case{ModelKind::hgt},
+                                         Case{ModelKind::hgt, true}, Case{ModelKind::hgt, false, 0.3}),
                          [](const auto& info) {
-                           return std::string(enum_name(info.param.kind)) + (info.param.bf16 ? "_bf16" : "");
+                           return std::string(enum_name(info.param.kind)) + (info.param.bf16 ? "_bf16" : "") +
+                                  (info.param.attention_dropout > 0 ? "_dropout" : "");
                          });
 
 }  // namespace

@@ -212,6 +212,7 @@ TEST_P(TypedTraining, GoesOnWhereItStopped) {
   run.config.learned_optimizer =
       GetParam() == nn::ModelKind::rgat ? RowOptimizer::adagrad : RowOptimizer::adam;
   run.config.dropout = 0.3;
+  if (nn::has_heads(GetParam())) run.config.attention_dropout = 0.2;
   run.train();
   const std::vector<double> losses = run.losses;
   run.config.output += "_again";

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernels/bf16.hpp"
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/tensor.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
+#include "kernels/attention.hpp"
 #include "layers/ops.hpp"
 #include "strata/nn/model.hpp"
 #include "support/blocks.hpp"
@@ -29,6 +32,122 @@ TEST(Bf16, RoundsAsLibtorchDoes) {
     const float back = to_f32(rounded), wanted = expected[i].item<float>();
     EXPECT_TRUE(back == wanted || (std::isnan(back) && std::isnan(wanted))) << values[i].item<float>();
   }
+}
+
+at::Tensor poisoned(at::IntArrayRef sizes, at::ScalarType type = at::kFloat) {
+  return at::full(sizes, NAN, at::TensorOptions().dtype(type));
+}
+
+struct Attention {
+  Count heads, head_cols;
+  double dropout = 0;
+};
+
+/// What both kinds of attention have in common: rows that are bf16 numbers, and dropout by ends and relation.
+class AttentionInputs {
+ public:
+  AttentionInputs(const Attention& attention, const OwnedBlock& block, at::ScalarType type)
+      : attention_(attention), block_(block), view_(block.view()), type_(type) {}
+
+  at::Tensor rows(Count count, Count parts, std::uint64_t seed) const {
+    return random_rows(count, parts * attention_.heads * attention_.head_cols, seed)
+        .to(at::kBFloat16)
+        .to(type_);
+  }
+  template <typename Over>
+  Over over() const {
+    Over over{.edges = {view_.num_dst, view_.indptr, view_.indices},
+              .out_edges = {view_.num_src, view_.transposed_indptr, view_.transposed_indices},
+              .num_src = view_.num_src,
+              .heads = attention_.heads,
+              .head_cols = attention_.head_cols,
+              .dtype = type_ == at::kFloat ? DType::f32 : DType::bf16};
+    const Pass pass{.key = {.seed = 1, .epoch = 2, .step = 3}, .training = true};
+    over.dropout = {.rule = make_dropout(attention_.dropout, pass, 1, view_),
+                    .dst_ids = view_.src_original_ids + 1,
+                    .relations = relations_.const_data_ptr<std::int32_t>()};
+    return over;
+  }
+
+ private:
+  const Attention& attention_;
+  const OwnedBlock& block_;
+  sampling::Block view_;
+  at::ScalarType type_;
+  at::Tensor relations_ = at::arange(block_.num_src, at::kInt).remainder(3);
+};
+
+/// Results in f32, and rows of results.
+struct Attended {
+  std::vector<at::Tensor> sums, rows;
+};
+
+Attended attend_by_scores(const Attention& attention, const OwnedBlock& block, at::ScalarType type) {
+  const AttentionInputs inputs(attention, block, type);
+  const at::Tensor rows = inputs.rows(block.num_src, 1, 1), grad_out = inputs.rows(block.num_dst, 1, 2),
+                   src_scores = random_rows(block.num_src, attention.heads, 3),
+                   dst_scores = random_rows(block.num_dst, attention.heads, 4);
+  auto over = inputs.over<EdgeAttention>();
+  over.rows = rows.const_data_ptr();
+  over.src_scores = src_scores.const_data_ptr<float>();
+  over.dst_scores = dst_scores.const_data_ptr<float>();
+  over.self_loops = false;
+  const Attended of{.sums = {poisoned(dst_scores.sizes()), poisoned(dst_scores.sizes()),
+                             poisoned(src_scores.sizes()), poisoned(dst_scores.sizes())},
+                    .rows = {poisoned(grad_out.sizes(), type), poisoned(rows.sizes(), type)}};
+  const AttentionKernels& kernels = cpu_attention_kernels();
+  kernels.forward(
+      EdgeAttentionForward{over, of.sums[0].mutable_data_ptr<float>(), of.rows[0].mutable_data_ptr()},
+      nullptr);
+  kernels.backward(EdgeAttentionGrad{.over = over,
+                                     .log_sums = of.sums[0].const_data_ptr<float>(),
+                                     .grad_out = grad_out.const_data_ptr(),
+                                     .means = of.sums[1].mutable_data_ptr<float>(),
+                                     .grad_src_scores = of.sums[2].mutable_data_ptr<float>(),
+                                     .grad_dst_scores = of.sums[3].mutable_data_ptr<float>(),
+                                     .grad_rows = of.rows[1].mutable_data_ptr()},
+                   nullptr);
+  return of;
+}
+
+Attended attend_by_dots(const Attention& attention, const OwnedBlock& block, at::ScalarType type) {
+  const AttentionInputs inputs(attention, block, type);
+  const at::Tensor rows = inputs.rows(block.num_src, 2, 1), grad_out = inputs.rows(block.num_dst, 1, 2),
+                   queries = inputs.rows(block.num_dst, 1, 3);
+  auto over = inputs.over<DotAttention>();
+  over.rows = rows.const_data_ptr();
+  over.queries = queries.const_data_ptr();
+  const Attended of{
+      .sums = {poisoned({block.num_dst, attention.heads}), poisoned({block.num_dst, attention.heads})},
+      .rows = {poisoned(queries.sizes(), type), poisoned(queries.sizes(), type),
+               poisoned(rows.sizes(), type)}};
+  const AttentionKernels& kernels = cpu_attention_kernels();
+  kernels.forward(
+      DotAttentionForward{over, of.sums[0].mutable_data_ptr<float>(), of.rows[0].mutable_data_ptr()},
+      nullptr);
+  kernels.backward(DotAttentionGrad{.over = over,
+                                    .log_sums = of.sums[0].const_data_ptr<float>(),
+                                    .grad_out = grad_out.const_data_ptr(),
+                                    .means = of.sums[1].mutable_data_ptr<float>(),
+                                    .grad_queries = of.rows[1].mutable_data_ptr(),
+                                    .grad_rows = of.rows[2].mutable_data_ptr()},
+                   nullptr);
+  return of;
+}
+
+TEST(Bf16, AttendsInF32) {
+  const OwnedBlock block = random_block({.num_dst = 60, .num_src = 150, .max_degree = 12, .seed = 3});
+  for (const Attention& attention :
+       {Attention{1, 1}, Attention{4, 16, 0.4}, Attention{3, 37}, Attention{2, 5, 0.2}})
+    for (const auto attend : {attend_by_scores, attend_by_dots}) {
+      const Attended wide = attend(attention, block, at::kFloat),
+                     got = attend(attention, block, at::kBFloat16);
+      for (std::size_t i = 0; i < wide.sums.size(); ++i) EXPECT_TRUE(got.sums[i].equal(wide.sums[i])) << i;
+      for (std::size_t i = 0; i < wide.rows.size(); ++i) {
+        EXPECT_FALSE(wide.rows[i].isnan().any().item<bool>()) << i;
+        EXPECT_TRUE(got.rows[i].equal(wide.rows[i].to(at::kBFloat16))) << i;
+      }
+    }
 }
 
 /// Sums are f32: only results are rounded.

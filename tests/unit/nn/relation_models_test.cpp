@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/attention.hpp"
 #include "layers/relation_rows.hpp"
 #include "strata/nn/grouped_product.hpp"
 #include "strata/nn/model.hpp"
@@ -35,6 +36,8 @@ ModelOptions relational(ModelKind kind) {
           .types = test::citation_types()};
 }
 
+constexpr Pass kPass{.key = {.seed = 5, .epoch = 1, .step = 2}, .training = true};
+
 /// The layers relation by relation, with libtorch's operations on all edges.
 class Reference {
  public:
@@ -47,6 +50,8 @@ class Reference {
 
   at::Tensor layer(int layer, const at::Tensor& x) {
     prefix_ = "convs." + std::to_string(layer) + ".";
+    rule_ =
+        make_dropout(options_.attention_dropout, kPass, options_.num_layers - 1 - layer, block_.block.view());
     last_ = layer + 1 == options_.num_layers;
     const at::Tensor own = x.narrow(0, 0, block_.block.num_dst);
     if (options_.kind == ModelKind::hgt) return transformed(x, own);
@@ -76,6 +81,20 @@ class Reference {
     return out;
   }
 
+  /// [edges, 2, 1] what dropout multiplies the weights of edges with.
+  at::Tensor kept(const at::Tensor& src, const at::Tensor& dst, const at::Tensor& relations) const {
+    const at::Tensor scales = at::ones({src.size(0), 2, 1});
+    for (std::int64_t e = 0; rule_.active() && e < src.size(0); ++e) {
+      const Philox4 key = edge_key(rule_, dst[e].item<std::int64_t>());
+      for (std::uint32_t head = 0; head < 2; ++head)
+        scales[e][head] = keeps_edge(rule_, key, src[e].item<std::int64_t>(), head,
+                                     static_cast<std::uint32_t>(relations[e].item<std::int64_t>()))
+                              ? rule_.scale()
+                              : 0.0f;
+    }
+    return scales;
+  }
+
   at::Tensor transformed(const at::Tensor& x, const at::Tensor& own) const {
     const std::int64_t hidden = options_.hidden, relations = std::ssize(options_.types.edges);
     const at::Tensor kqv = by_type("kqv_lin", x).unflatten(1, {3, 2, hidden / 2});
@@ -96,7 +115,8 @@ class Reference {
                               std::sqrt(static_cast<double>(hidden / 2));
     const at::Tensor shares = scores.exp();
     const at::Tensor sums = at::zeros({own.size(0), 2}).index_add(0, dst_, shares);
-    const at::Tensor weighted = (shares / sums.index_select(0, dst_)).unsqueeze(-1) * of_edges(2, "v_rel");
+    const at::Tensor weighted = (shares / sums.index_select(0, dst_)).unsqueeze(-1) * of_edges(2, "v_rel") *
+                                kept(src_, dst_, block_.relations);
     const at::Tensor attended =
         at::zeros({own.size(0), 2, hidden / 2}).index_add(0, dst_, weighted).flatten(1);
     at::Tensor out = by_type("out_lin", at::gelu(attended));
@@ -123,7 +143,8 @@ class Reference {
     const auto into =
         std::ranges::find(options_.types.nodes, type.destination) - options_.types.nodes.begin();
     const at::Tensor is_into = block_.types.eq(into).to(at::kFloat).unsqueeze(1);
-    if (options_.kind == ModelKind::rgat) return attended(conv, x, own, src, dst) * is_into;
+    const at::Tensor scales = kept(src, dst, block_.relations.index_select(0, chosen));
+    if (options_.kind == ModelKind::rgat) return attended(conv, x, own, src, dst, scales) * is_into;
     const at::Tensor counts =
         at::zeros({own.size(0)}).index_add(0, dst, at::ones({dst.size(0)})).clamp_min(1).unsqueeze(1);
     const at::Tensor mean =
@@ -136,7 +157,7 @@ class Reference {
   }
 
   at::Tensor attended(const std::string& conv, const at::Tensor& x, const at::Tensor& own,
-                      const at::Tensor& src, const at::Tensor& dst) const {
+                      const at::Tensor& src, const at::Tensor& dst, const at::Tensor& scales) const {
     const at::Tensor lin = parameters_[conv + "lin.weight"].t();
     const at::Tensor of_src = x.mm(lin).unflatten(1, {2, -1}), of_dst = own.mm(lin).unflatten(1, {2, -1});
     const at::Tensor scores =
@@ -145,7 +166,7 @@ class Reference {
                        0.2)
             .exp();
     const at::Tensor sums = at::zeros({own.size(0), 2}).index_add(0, dst, scores);
-    const at::Tensor shares = (scores / sums.index_select(0, dst)).unsqueeze(-1);
+    const at::Tensor shares = (scores / sums.index_select(0, dst)).unsqueeze(-1) * scales;
     const at::Tensor out =
         at::zeros({own.size(0), 2, of_src.size(2)}).index_add(0, dst, shares * of_src.index_select(0, src));
     return (last_ ? out.mean(1) : out.flatten(1)) + parameters_[conv + "bias"];
@@ -156,6 +177,7 @@ class Reference {
   const TypedBlock& block_;
   at::Tensor src_, dst_;
   std::string prefix_;
+  DropoutRule rule_;
   bool last_ = false;
 };
 
@@ -171,8 +193,7 @@ std::vector<at::Tensor> take_gradients(BlockModel& model, at::Tensor x) {
 
 class RelationModels : public testing::TestWithParam<ModelKind> {};
 
-TEST_P(RelationModels, EqualAReferenceThatLoopsOverRelations) {
-  const ModelOptions options = relational(GetParam());
+void expect_the_reference(const ModelOptions& options) {
   const TypedBlock block = test::random_typed_block(options.types, 40, 55, 5);
   const auto model = make_model(options);
   for (const auto& item : model->named_parameters()) {
@@ -186,7 +207,7 @@ TEST_P(RelationModels, EqualAReferenceThatLoopsOverRelations) {
     const at::Tensor wanted = reference.layer(layer, x);
     wanted.backward(grad);
     const auto wanted_gradients = take_gradients(*model, x);
-    const at::Tensor got = model->forward_layer(layer, x, block.view(), {.key = {}, .training = true});
+    const at::Tensor got = model->forward_layer(layer, x, block.view(), kPass);
     got.backward(grad);
     const auto gradients = take_gradients(*model, x);
     EXPECT_LT((got - wanted).abs().max().item<float>(), 1e-5f) << "layer " << layer;
@@ -196,6 +217,41 @@ TEST_P(RelationModels, EqualAReferenceThatLoopsOverRelations) {
       EXPECT_LT((gradients[i] - wanted_gradients[i]).abs().max().item<float>(), 2e-5f)
           << "layer " << layer << ", gradient " << i;
     }
+  }
+}
+
+TEST_P(RelationModels, EqualAReferenceThatLoopsOverRelations) {
+  expect_the_reference(relational(GetParam()));
+}
+
+TEST(RelationModel, DropsEdgesByTheirEndsAndRelation) {
+  for (const ModelKind kind : {ModelKind::rgat, ModelKind::hgt}) {
+    ModelOptions options = relational(kind);
+    options.attention_dropout = 0.4;
+    expect_the_reference(options);
+  }
+}
+
+/// Errors are those of rounded rows, and of a few values whose sign before the ReLU they change.
+TEST_P(RelationModels, TrainInBf16) {
+  ModelOptions options = relational(GetParam());
+  options.attention_dropout = 0.3;
+  const TypedBlock block = test::random_typed_block(options.types, 40, 55, 5);
+  std::vector<std::vector<at::Tensor>> results;
+  for (const bool bf16 : {false, true}) {
+    options.bf16 = bf16;
+    const auto model = make_model(options);
+    const at::Tensor x = test::random_rows(55, 6, 1).requires_grad_(),
+                     hidden = model->forward_layer(0, x, block.view(), kPass);
+    EXPECT_EQ(hidden.scalar_type(), bf16 ? at::kBFloat16 : at::kFloat);
+    hidden.backward(test::random_rows(40, 8, 2).to(hidden.scalar_type()));
+    results.push_back(take_gradients(*model, x));
+    results.back().push_back(hidden.detach().to(at::kFloat));
+  }
+  for (std::size_t i = 0; i < results[0].size(); ++i) {
+    if (!results[0][i].defined()) continue;
+    const at::Tensor wanted = results[0][i], error = results[1][i] - wanted;
+    EXPECT_LE(error.norm().item<float>(), 0.06f * wanted.norm().item<float>() + 0.01f) << i;
   }
 }
 
@@ -235,17 +291,34 @@ INSTANTIATE_TEST_SUITE_P(All, RelationModels,
                          testing::Values(ModelKind::rgcn, ModelKind::rsage, ModelKind::rgat, ModelKind::hgt),
                          [](const auto& info) { return std::string(enum_name(info.param)); });
 
-/// Sums that pass through all arrays of the rows, and their gradient.
-std::vector<at::Tensor> results_of(const std::shared_ptr<const RelationRows>& rows, Count num_dst) {
+/// Sums that pass through all arrays of rows and pairs, and their gradient. `alignment` is that of libtorch's way;
+/// 0 takes the plain one.
+std::vector<at::Tensor> results_of(const LabelledEdges& edges, Count num_dst, Count alignment) {
+  const auto make = [&](const LabelledEdges& of) {
+    return alignment == 0 ? make_relation_rows(of, {.transpose = true})
+                          : make_relation_rows_by_torch(of, {.transpose = true, .alignment = alignment});
+  };
+  const auto back = [&](const LabelledEdges& of) {
+    return alignment == 0 ? reversed(of) : reversed_by_torch(of);
+  };
+  const auto rows = make(edges), pairs = make(back(edges_of(*rows, edges.num_labels))),
+             of_nodes = make(back(edges));
+  for (std::int64_t label = 0; alignment > 0 && label < rows->ends.size(0); ++label) {
+    EXPECT_EQ(rows->ends[label].item<int>() % alignment, 0);
+    EXPECT_EQ(pairs->ends[label].item<int>() % alignment, 0);
+  }
   const at::Tensor x = test::random_rows(rows->neighbors.num_src, 4, 1).requires_grad_();
   const at::Tensor weights = test::random_rows(rows->ends.size(0) * 4, 5, 2).view({-1, 4, 5});
+  const auto mapped_pairs = [&](const std::shared_ptr<const RelationRows>& of) {
+    const at::Tensor places = at::cat({values_of_rows(x, *of), labels_of(*of).unsqueeze(1)}, 1);
+    const at::Tensor of_pairs = sum_over(x, reversed(of->nodes), of);
+    return sum_over(grouped_product(of_pairs, weights, of->ends) + places, reversed(of->neighbors), of);
+  };
   const at::Tensor means = mean_of_neighbors(at::kFloat, x, rows);
   const at::Tensor own = sum_over(x.narrow(0, 0, rows->nodes.num_dst), reversed(rows->nodes), rows);
-  const at::Tensor of_edges = grouped_product(sum_over(x, rows->edges, rows), weights, rows->edge_ends);
-  const at::Tensor mapped =
-      grouped_product(means + 2 * own, weights, rows->ends) + sum_over(of_edges, rows->of_rows, rows);
-  const at::Tensor again = sum_over(sum_over(mapped, reversed(rows->of_rows), rows), rows->of_nodes, rows);
-  const at::Tensor out = (sum_over(mapped, rows->nodes, rows) + 3 * again).narrow(0, 0, num_dst);
+  const at::Tensor mapped = grouped_product(means + 2 * own, weights, rows->ends) + mapped_pairs(pairs);
+  const at::Tensor out =
+      (sum_over(mapped, rows->nodes, rows) + 3 * mapped_pairs(of_nodes)).narrow(0, 0, num_dst);
   out.square().sum().backward();
   return {out.detach(), x.grad()};
 }
@@ -262,20 +335,15 @@ TEST(RelationRows, AreTheSameByAllMeans) {
   for (const Count num_dst : {0, 1, 60}) {
     const TypedBlock block = test::random_typed_block(test::citation_types(), num_dst, 60, 8);
     const LabelledEdges edges = ranges.relations(block.view());
-    const auto wanted = results_of(make_relation_rows(edges, {.transpose = true}), num_dst);
-    for (const Count alignment : {1, 8}) {
-      const auto rows = make_relation_rows_by_torch(edges, {.transpose = true, .alignment = alignment});
-      expect_close(results_of(rows, num_dst), wanted);
-      for (std::int64_t label = 0; label < rows->ends.size(0); ++label)
-        EXPECT_EQ(rows->ends[label].item<int>() % alignment, 0);
-    }
+    const auto wanted = results_of(edges, num_dst, 0);
+    for (const Count alignment : {1, 8}) expect_close(results_of(edges, num_dst, alignment), wanted);
   }
 }
 
 TEST(RelationRows, IgnoreWhatPadsABatch) {
   const TypeRanges ranges(test::citation_types());
   const TypedBlock block = test::random_typed_block(test::citation_types(), 20, 60, 9);
-  const auto wanted = results_of(make_relation_rows(ranges.relations(block.view()), {.transpose = true}), 20);
+  const auto wanted = results_of(ranges.relations(block.view()), 20, 0);
   sampling::Block padded = block.view();
   const Count more = 13;
   const at::Tensor indptr =
@@ -289,10 +357,7 @@ TEST(RelationRows, IgnoreWhatPadsABatch) {
   padded.indices = indices.const_data_ptr<std::int32_t>();
   padded.edge_ids = edge_ids.const_data_ptr<std::int64_t>();
   for (const Count alignment : {1, 8})
-    expect_close(results_of(make_relation_rows_by_torch(ranges.relations(padded),
-                                                        {.transpose = true, .alignment = alignment}),
-                            20),
-                 wanted);
+    expect_close(results_of(ranges.relations(padded), 20, alignment), wanted);
 }
 
 TEST(RelationRows, WeighEdgesByAllMeans) {

@@ -58,13 +58,15 @@ Loss::Result StepRunner::loss_of(const batches::LoadedBatch& batch, const at::Te
     return (*parts_.loss)(outputs,
                           wrap_words(batch.targets, batch.num_targets, parts_.target_words, parts_.device),
                           update_seeds_);
-  const auto places = [&](std::span<const std::int64_t> of_ends) {
-    return at::tensor(at::ArrayRef<std::int64_t>(of_ends.data(), of_ends.size()), at::kLong)
+  const auto numbers = [&](std::span<const std::int64_t> of_links) {
+    return at::tensor(at::ArrayRef<std::int64_t>(of_links.data(), of_links.size()), at::kLong)
         .to(torch_device(parts_.device));
   };
-  return (*parts_.link_loss)(
-      outputs, {.sources = places(batch.link_sources), .destinations = places(batch.link_destinations)},
-      update_seeds_);
+  return (*parts_.pair_loss)(outputs,
+                             {.sources = numbers(batch.link_sources),
+                              .destinations = numbers(batch.link_destinations),
+                              .links = numbers(batch.seed_places)},
+                             update_seeds_);
 }
 
 void StepRunner::run_batch(const batches::LoadedBatch& batch, bool last) {

@@ -56,7 +56,7 @@ class StepRunner {
     LearnedRows* learned = nullptr;        ///< null: the model reads features only
     GradientExchange* exchange = nullptr;  ///< with `learned`
     at::Tensor table = {};  ///< rows that the model reads in place; undefined: they are gathered
-    const LinkLoss* link_loss = nullptr;  ///< of batches of links
+    const PairLoss* pair_loss = nullptr;  ///< of batches of links
     bool graphs = false;                  ///< replay what a padded batch does as a CUDA graph
     batches::Trace* trace = nullptr;      ///< the sums of gradients are added to it; null: nothing
   };

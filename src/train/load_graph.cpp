@@ -111,7 +111,9 @@ std::optional<Range> nodes_of_splits(const Loading& loading, const GraphFacts& g
 std::optional<graph::EdgeSplit> edge_split(const TrainConfig& config, const GraphFacts& graph) {
   if (graph.edges_held_out == 0) {
     graph::EdgeSplit split = edge_split_of(config);
-    split.relations = graph::with_reverses(graph.types, link_relations(config, graph.types));
+    // Other edges between the ends of one may give its target away.
+    if (config.task == TaskKind::link)
+      split.relations = graph::with_reverses(graph.types, link_relations(config, graph.types));
     return split;
   }
   if (config.edge_split != TrainConfig{}.edge_split)

@@ -21,11 +21,11 @@ struct InferenceRequest {
   NodeSplit split = NodeSplit::all;
   /// Of a run that learns links or edges: a .npy file [pairs, 2] of sources and destinations, whose scores are
   /// wanted, or [pairs, 3] with the number of the relation among the run's. Ids count within types.
-  std::string pairs;
+  std::string pairs = {};
   /// Of a run that learns links: so many of the best destinations are wanted for each of `nodes`, or of all nodes that
   /// may be sources; 0: none.
   Count top = 0;
-  std::string relation;  ///< of `top`; may be empty if the run has one
+  std::string relation = {};  ///< of `top`; may be empty if the run has one
 
   bool of_pairs() const { return !pairs.empty() || top > 0; }
 };

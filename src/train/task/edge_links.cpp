@@ -127,7 +127,8 @@ std::shared_ptr<const batches::LinkOptions> link_options(std::span<const Link> l
                         .amount = static_cast<double>(config.negatives)};
   if (config.exclude != Exclusion::off) {
     options->edges.emplace();
-    if (!links.empty() && links.front().edge >= 0)
+    // Other edges between the ends of one may give its target away, but belong to what a link is told from.
+    if (config.task == TaskKind::link && !links.empty() && links.front().edge >= 0)
       for (const Link& link : links) options->edges->ids.push_back(link.edge);
   }
   if (config.exclude == Exclusion::reverse) options->reverse_edges.emplace();

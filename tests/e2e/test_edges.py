@@ -105,9 +105,8 @@ class Ratings(Edges):
         self.assertLess(e2e.final(runs[0])['test']['rmse'], 0.6 * self.ratings.std())
         self.check_pairs(runs[0], one)
         classes = [*job, '--targets', self.folder / 'good.npy', '--epochs', '3', '--lr', '0.02']
-        runs = [self.train(graph, *classes, '--ranks-per-machine', ranks - 1, ranks=ranks)[0] for graph, ranks in [(one, 1), (three, 2)]]
-        self.agree(runs, ('accuracy', 'roc_auc', 'ap'), 0.02)
-        self.assertGreater(e2e.final(runs[0])['test']['ap'], 0.8)
+        run, _ = self.train(three, *classes, '--ranks-per-machine', '1', ranks=2)
+        self.assertGreater(e2e.final(run)['test']['ap'], 0.8)
 
     def check_pairs(self, run, parts):
         user, movie = np.load(self.folder / 'rated/edges/user__rates__movie/edge_index.npy')

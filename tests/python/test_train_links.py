@@ -12,11 +12,10 @@ from strata import metrics, nn
 
 ENTITIES, RELATIONS, COLS = 60, 3, 8
 DECODERS = {
-    "distmult": lambda: nn.DistMult(RELATIONS, COLS),
     "complex": lambda: nn.ComplEx(RELATIONS, COLS // 2),
     "rotate:3:l1": lambda: nn.RotatE(RELATIONS, COLS // 2, 3.0, "l1"),
     "transe:2": lambda: nn.TransE(RELATIONS, COLS, 2),
-    "mlp": lambda: nn.MLPDecoder(COLS, 256, num_relations=RELATIONS),
+    "mlp": lambda: nn.MLPDecoder(COLS, 16, num_relations=RELATIONS),
 }
 
 
@@ -38,7 +37,7 @@ class TrainLinks(unittest.TestCase):
             known = metrics.KnownEdges(head, relation, tail)
             for name, make in DECODERS.items():
                 run = strata.train(
-                    folder / "parts", task="link", model="none", learned_rows=COLS, decoder=name, negative_ends="both",
+                    folder / "parts", task="link", model="none", learned_rows=COLS, hidden=16, decoder=name, negative_ends="both",
                     eval_negatives="all", epochs=1, loss="margin:0.5", output=folder / name.replace(":", "_"), device="cpu",
                     progress="off", log_level="warn",
                 )  # fmt: skip

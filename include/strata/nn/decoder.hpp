@@ -48,6 +48,10 @@ class Decoder : public torch::nn::Module {
   /// other end, `side`. No gradients; no tensor [edges, candidates, cols] is made at once.
   virtual at::Tensor against(const at::Tensor& rows, const at::Tensor& relation, const at::Tensor& candidates,
                              Side side);
+
+ protected:
+  /// The most numbers that forward() holds for an edge, of rows with so many columns.
+  virtual std::int64_t widest(std::int64_t cols) const { return cols; }
 };
 
 /// Throws InputError for options that no decoder can have.

@@ -193,6 +193,10 @@ class Mlp final : public WithRelations {
   }
 
  private:
+  std::int64_t widest(std::int64_t cols) const override {
+    return std::max((side_by_side_ ? 3 : 1) * cols, lins_[0]->weight.size(0));
+  }
+
   bool side_by_side_;
   std::shared_ptr<Table> rel_emb_;  // null: one relation
   std::vector<std::shared_ptr<Linear>> lins_;
@@ -205,7 +209,8 @@ at::Tensor Decoder::against(const at::Tensor& rows, const at::Tensor& relation, 
   const at::NoGradGuard no_grad;
   const at::Tensor known = rows.unsqueeze(1), relations = relation.unsqueeze(1);
   const std::int64_t most = rows.is_cuda() ? kTileOnGpu : kTileOnCpu;
-  const std::int64_t at_once = std::max<std::int64_t>(1, most / std::max<std::int64_t>(1, rows.numel()));
+  const std::int64_t of_candidate = std::max<std::int64_t>(1, rows.size(0) * widest(rows.size(1)));
+  const std::int64_t at_once = std::max<std::int64_t>(1, most / of_candidate);
   std::vector<at::Tensor> tiles;
   for (const at::Tensor& tile : candidates.split(at_once)) {
     const at::Tensor others = tile.unsqueeze(0);

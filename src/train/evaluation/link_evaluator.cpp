@@ -277,6 +277,7 @@ struct Queries {
 // Products of matrices of one shape add up in one order, so that a link's rank does not depend on those beside it.
 void LinkEvaluator::rank_piece(const Scoring& scoring, std::span<const Link> links, Range candidates,
                                nn::Side side, LinkScoreBoard& board) {
+  const Count at_once = tile_of(candidates.count);
   std::vector<NodeId> ends;
   for (const Link& link : links) ends.push_back(known_end(link, side));
   for (const Link& link : links) ends.push_back(other_end(link, side));
@@ -293,7 +294,7 @@ void LinkEvaluator::rank_piece(const Scoring& scoring, std::span<const Link> lin
                   .equal = at::zeros({size}, rows.options().dtype(at::kLong)),
                   .candidates = std::vector<Count>(at(size))};
     piece.relations = at::constant_pad_nd(relations_of(piece.links), {0, kQueries - size});
-    const at::Tensor others = padded(rows.narrow(0, count + first, size), kCandidates);
+    const at::Tensor others = padded(rows.narrow(0, count + first, size), at_once);
     piece.own = scoring.decoder.against(piece.rows, piece.relations, others, side)
                     .narrow(0, 0, size)
                     .narrow(1, 0, size)
@@ -302,11 +303,11 @@ void LinkEvaluator::rank_piece(const Scoring& scoring, std::span<const Link> lin
                     .clone();
     pieces.push_back(std::move(piece));
   }
-  for (NodeId first = candidates.first; first < candidates.end(); first += kCandidates) {
-    const Range tile{first, std::min(kCandidates, candidates.end() - first)};
+  for (NodeId first = candidates.first; first < candidates.end(); first += at_once) {
+    const Range tile{first, std::min(at_once, candidates.end() - first)};
     std::vector<NodeId> nodes(at(tile.count));
     for (Count i = 0; i < tile.count; ++i) nodes[at(i)] = tile.first + i;
-    const at::Tensor of_tile = padded(scoring.outputs.of(nodes), kCandidates);
+    const at::Tensor of_tile = padded(scoring.outputs.of(nodes), at_once);
     for (Queries& piece : pieces) {
       at::Tensor scores = scoring.decoder.against(piece.rows, piece.relations, of_tile, side)
                               .narrow(0, 0, std::ssize(piece.links))

@@ -2,6 +2,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <span>
@@ -37,8 +38,12 @@ class LinkEvaluator final : public Evaluator {
   const KnownLinks& known();  ///< the links of all splits. Collective where it is called first
   const comm::Communicator& communicator() const { return communicator_; }
 
-  static constexpr Count kQueries = 512;      ///< links that are compared with candidates at once
-  static constexpr Count kCandidates = 4096;  ///< the candidates of a tile
+  static constexpr Count kQueries = 512;  ///< links that are compared with candidates at once
+  /// The candidates of a tile, of so many: the same for all ranks, as the shape of products decides their rounding.
+  static Count tile_of(Count candidates) {
+    constexpr Count kMost = 4096;
+    return std::clamp((candidates + kQueries - 1) / kQueries * kQueries, kQueries, kMost);
+  }
 
  private:
   struct Scoring {

@@ -187,18 +187,19 @@ class PairPredictions {
   void append_best(const std::vector<NodeId>& sources, Count relation, const KnownLinks& known,
                    NodeOutputs& outputs, nn::Decoder& decoder, std::vector<std::int64_t>& ids,
                    std::vector<float>& values) {
-    constexpr Count kQueries = LinkEvaluator::kQueries, kCandidates = LinkEvaluator::kCandidates;
+    constexpr Count kQueries = LinkEvaluator::kQueries;
     const Count count = std::ssize(sources);
     const at::Tensor rows = at::constant_pad_nd(outputs.of(sources), {0, 0, 0, kQueries - count});
     const at::Tensor of_queries = relations(kQueries, relation);
     const Range candidates = types_.destinations(relation);
+    const Count at_once = LinkEvaluator::tile_of(candidates.count);
     at::Tensor best = at::full({count, request_.top}, kNone, rows.options()),
                found = at::full({count, request_.top}, -1, of_queries.options());
-    for (NodeId first = candidates.first; first < candidates.end(); first += kCandidates) {
-      const Range tile{first, std::min(kCandidates, candidates.end() - first)};
+    for (NodeId first = candidates.first; first < candidates.end(); first += at_once) {
+      const Range tile{first, std::min(at_once, candidates.end() - first)};
       std::vector<NodeId> nodes(at(tile.count));
       std::iota(nodes.begin(), nodes.end(), tile.first);
-      const at::Tensor of_tile = at::constant_pad_nd(outputs.of(nodes), {0, 0, 0, kCandidates - tile.count});
+      const at::Tensor of_tile = at::constant_pad_nd(outputs.of(nodes), {0, 0, 0, at_once - tile.count});
       if (count == 0) continue;
       at::Tensor scores = decoder.against(rows, of_queries, of_tile, nn::Side::tail)
                               .narrow(0, 0, count)

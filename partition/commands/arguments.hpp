@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "commands/input_options.hpp"
-#include "strata/graph/edge_splits.hpp"
+#include "strata/graph/edge_split.hpp"
 #include "strata/partition/build.hpp"
 #include "strata/util/log.hpp"
 #include "strata/util/options.hpp"

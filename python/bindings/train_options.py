@@ -14,13 +14,14 @@ from strata.errors import in_python
 
 _TYPES = {
     "FLOAT": "float",
+    "INT|all": "int | str",
     "INT,...": "Sequence[int]",
     "UINT,...": "Sequence[int]",
     "INT[,...]": "int | Sequence[int]",
     "BYTES": "int | str",
     "auto,BYTES": "int | str",
 }
-_PATHS = ("output", "resume", "init_from", "trace", "config")
+_PATHS = ("output", "resume", "init_from", "trace", "config", "targets")
 _HEAD = '''# SPDX-License-Identifier: Apache-2.0
 # python/bindings/train_options.py wrote this file from src/train/train_options.cpp. Do not edit it.
 """Types, defaults and help of the options of strata.train()."""

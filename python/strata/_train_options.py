@@ -9,18 +9,21 @@ from typing import Any, Literal, TypedDict
 
 class TrainOptions(TypedDict, total=False):
     target: str | None
-    task: Literal["node", "link"] | None
+    task: Literal["node", "link", "edge"] | None
+    relation: str | None
+    targets: str | os.PathLike[str] | None
     edge_split: str | None
     output: str | os.PathLike[str] | None
     overwrite: bool | None
     resume: str | os.PathLike[str] | bool | None
     init_from: str | os.PathLike[str] | None
     start_early: bool | None
-    model: Literal["sage", "gcn", "gat", "gin", "rgcn", "rsage", "rgat", "hgt"] | None
+    model: Literal["sage", "gcn", "gat", "gin", "rgcn", "rsage", "rgat", "hgt", "none"] | None
     aggregate: Literal["mean", "max"] | None
     hidden: int | None
     heads: int | Sequence[int] | None
     residual: bool | None
+    decoder: str | None
     fanouts: Sequence[int] | None
     relation_fanouts: str | None
     bases: int | None
@@ -42,12 +45,14 @@ class TrainOptions(TypedDict, total=False):
     lr_schedule: str | None
     warmup_steps: int | None
     clip_grad: float | None
-    loss: Literal["cross-entropy", "bce", "bpr", "mse", "mae", "huber"] | None
+    loss: str | None
     scale_targets: bool | None
     label_smoothing: float | None
     class_weights: str | None
     accumulate: int | None
     negatives: int | None
+    negative_ends: Literal["destination", "both"] | None
+    link_weights: bool | None
     exclude: Literal["off", "self", "reverse"] | None
     seed: int | None
     checkpoint_every: int | None
@@ -57,7 +62,7 @@ class TrainOptions(TypedDict, total=False):
     eval_every: int | None
     eval_fanouts: Sequence[int] | None
     metric: Literal["auto", "accuracy", "macro_f1", "roc_auc", "rmse", "mae", "r2", "mrr", "hits_10"] | None
-    eval_negatives: int | None
+    eval_negatives: int | str | None
     patience: int | None
     device: Literal["auto", "cpu", "cuda"] | None
     ranks_per_machine: int | None
@@ -83,8 +88,10 @@ class TrainOptions(TypedDict, total=False):
 
 OPTIONS: dict[str, tuple[Any, str]] = {
     "target": (None, "Type of the nodes to train on, score and predict, in a graph of several types (default: that of the training nodes)"),
-    "task": ('node', "What is learned: node (classes or numbers of nodes), or link (which edges there are: the dot product of two nodes' outputs scores a pair of them)"),
-    "edge_split": ('0.1,0.1', "With task link, the shares of pairs of nodes whose edges are held out for validation and for tests, chosen by seed, unless strata-partition --edge-split held some out. No batch and no evaluation sees these edges"),
+    "task": ('node', "What is learned: node (classes or numbers of nodes), link (which edges there are: a decoder scores pairs by the model's outputs for their ends), or edge (classes or numbers of edges)"),
+    "relation": (None, "With task link and edge, the relations whose edges are learned, in a graph of several: their names, separated by commas, as SOURCE__NAME__DESTINATION where several are called so (default: all, without reverses rev_NAME)"),
+    "targets": (None, "With task edge, a .npy file with what is learned: classes (integers) or numbers (floats), a row per edge in the order of the input; of several relations, those of the first come first"),
+    "edge_split": ('0.1,0.1', "With task link and edge, the shares of pairs of nodes whose edges are held out for validation and for tests, chosen by seed, unless strata-partition --edge-split held some out. No batch and no evaluation sees these edges"),
     "output": (None, "Folder for the model, checkpoint, metrics, log and options of the run (default: runs/MODEL-DATE-NUMBER, with a link to it in runs/last)"),
     "overwrite": (False, "Replace the run that is in the output folder"),
     "resume": (False, "Continue the run in this folder (without a value: in output) with its options. Those given again must have the same values, except epochs and options that set where and how the run computes"),
@@ -95,6 +102,7 @@ OPTIONS: dict[str, tuple[Any, str]] = {
     "hidden": (256, "Width of the hidden layers; for gat, of all heads together"),
     "heads": (4, "Attention heads of gat, rgat and hgt: one number for all layers (4), or one per layer, input layer first (8,8,1). Hidden layers concatenate their heads, the last layer averages them"),
     "residual": (False, "Add residual connections to gat: a linear map of a node's own row is added to each layer's output"),
+    "decoder": ('auto', "How the outputs of both ends, and weights of the relation, score an edge: dot, distmult, complex, rotate (with a margin, and :l1 for the sum of complex lengths), transe (with its norm), or mlp; auto: dot of links, mlp of the targets of edges"),
     "fanouts": ([15, 10, 5], "Neighbors to sample per hop; one number per layer, FIRST HOP FIRST (from the seeds outwards, as PyG lists them; DGL lists them the other way round); -1: all neighbors"),
     "relation_fanouts": (None, "Fanouts of some relations of a graph of several types, instead of fanouts: \"cites=15,10;writes=5,5\". A relation is named by its name or, if several have it, as paper__cites__paper; 0: no neighbors over it"),
     "bases": (0, "Matrices of which rgcn combines the weights of all relations; 0: each relation has its own"),
@@ -116,13 +124,15 @@ OPTIONS: dict[str, tuple[Any, str]] = {
     "lr_schedule": ('constant', "Learning rate after the warm-up: constant; cosine (falls to 0 at the end of the run); step, which multiplies it by FACTOR (0.1) every UPDATES (1000) updates, such as step:500:0.3"),
     "warmup_steps": (0, "Updates during which the learning rate rises linearly to lr"),
     "clip_grad": (0, "Largest Euclidean norm of the gradient: a larger one is scaled down to it; 0: no limit"),
-    "loss": ('cross-entropy', "Loss function of classes: cross-entropy, or bce (binary cross-entropy of each class against all others); of regression, for graphs with targets: mse (squared error), mae (magnitude of the error) or huber (squared up to one standard deviation, then its magnitude); of links: bce or cross-entropy (binary cross-entropy of a link and its negatives) or bpr (each link above its negatives)"),
+    "loss": ('cross-entropy', "Loss function of classes: cross-entropy, bce (binary cross-entropy of each class against all others) or focal (cross-entropy times (1 - p)^FLOAT); of regression, for graphs with targets: mse (squared error), mae (magnitude of the error), huber (squared up to one standard deviation, then its magnitude) or quantile; of links: bce or cross-entropy (of a link and its negatives), bpr (each link above its negatives), margin (by FLOAT), contrastive (the link among its negatives, at this temperature) or adversarial (hard negatives count more, by this temperature)"),
     "scale_targets": (True, "Learn targets of regression scaled to mean 0 and standard deviation 1 of the training nodes (on), or as they are (off). Scores and predictions have their own units in both"),
     "label_smoothing": (0, "Share of each target that is spread evenly over all classes"),
     "class_weights": (None, "Weights of the classes in the loss: one number per class (w0,w1,...), or balanced (the same total weight for every class); default: 1 for every class"),
     "accumulate": (1, "Batches per update: the gradient is the mean over the seeds of all of them"),
     "negatives": (1, "Negatives per link: pairs of its source and a random node, which the model is to score lower"),
-    "exclude": ('reverse', "Edges that the batches of a step of links do not see, so that no link is read off itself: self (the links of all ranks), reverse (and those from their destinations to their sources), off"),
+    "negative_ends": ('destination', "The ends of links that negatives stand for, in training and in evaluation: destination, or both (as many random sources, too)"),
+    "link_weights": (False, "Let the loss of a link count by the weight of its edge, in proportion to the mean weight"),
+    "exclude": ('reverse', "Edges that the batches of a step of edges do not see, so that none is read off itself: self (the edges of all ranks), reverse (and those from their destinations to their sources), off"),
     "seed": (0, "Random seed for weights, sampling and dropout"),
     "checkpoint_every": (1, "Epochs between checkpoints; 0: write one only when a signal stops the run"),
     "cuda_graph": ('auto', "Record sampling and training of a step as CUDA graphs and replay them: auto (where batches can be padded to one shape: on GPUs, without a fanout of -1, and on several machines if neighbors travel over NCCL), on (report what prevents it and stop), off. Results are the same"),
@@ -131,7 +141,7 @@ OPTIONS: dict[str, tuple[Any, str]] = {
     "eval_every": (1, "Epochs between evaluations; 0: evaluate only at the end"),
     "eval_fanouts": (None, "Evaluate on sampled neighbors with these fanouts (default: exactly, on all neighbors)"),
     "metric": ('auto', "Validation score that decides which model is best; auto: accuracy, rmse of regression, or mrr of links"),
-    "eval_negatives": (100, "Random destinations against which a held-out link is ranked; the same in every evaluation"),
+    "eval_negatives": (100, "Random nodes against which a held-out link is ranked, the same in every evaluation; or all nodes of the type. Those with which the link's other end has an edge do not count"),
     "patience": (0, "Evaluations without improvement before the run ends; 0: never end early"),
     "device": ('auto', "Device that ranks compute on; auto: a GPU where there is one, else the CPU"),
     "ranks_per_machine": (0, "Ranks per virtual machine; virtual machines share no memory. 0: each host is one machine"),

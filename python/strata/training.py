@@ -44,6 +44,9 @@ class Scores:
     rmse: float = math.nan  # of regression, as the next two
     mae: float = math.nan
     r2: float = math.nan
+    ap: float = math.nan  # of edges with two classes
+    mrr: float = math.nan  # of links, as the next one
+    hits_10: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,8 @@ class TrainResult:
     def __repr__(self) -> str:
         def score(split: str) -> str:
             scores = getattr(self, split)
-            return f"{split}={scores.accuracy if math.isnan(scores.rmse) else scores.rmse:.4f}"
+            shown = [value for value in (scores.rmse, scores.mrr) if not math.isnan(value)]
+            return f"{split}={(*shown, scores.accuracy)[0]:.4f}"
 
         return (
             f"strata.TrainResult({score('valid')}, {score('test')}, best_epoch={self.best_epoch}, "
@@ -182,7 +186,8 @@ def predict(run: Run, graph: Any = None, nodes: Any = None, **options: Any) -> t
         run: what train() returned, or the folder of a run.
         graph: as train() takes it; by default the one that the run was trained on, if that lies in files.
         nodes: ids [n] of the input, or a mask of its N nodes; by default all. All ranks give the same.
-        options: those of evaluate(), or split="test" instead of nodes.
+        options: those of evaluate(), or split="test" instead of nodes; of a run that learns links, pairs=FILE for the scores of pairs,
+            or top=10 for the ids of each node's best new neighbors.
 
     Returns:
         float32 [N, classes] or [n, classes] on the CPU, on every rank: in the order of `nodes`, else of the nodes as the input

@@ -134,7 +134,7 @@ struct BatchLoader::State {
     batch.padded = sampling::pad(batch.sample, options.padding);
     if (pads() && !batch.padded) ++unpadded;
     buffer.gathered.ended().synchronize();  // so that the targets of the buffer's last batch have been copied
-    options.made.brings_places ? look_up_places(seeds.links, buffer) : look_up_targets(seeds.seeds, buffer);
+    options.made.brings_places ? look_up_places(seeds, buffer) : look_up_targets(seeds.seeds, buffer);
   }
 
   bool pads() const { return !options.padding.entries.empty(); }
@@ -156,22 +156,30 @@ struct BatchLoader::State {
     }
   }
 
-  void look_up_places(const LinkPairs& links, RingBuffer& buffer) const {
+  void look_up_places(const SeedSchedule::Step& seeds, RingBuffer& buffer) const {
     LoadedBatch& batch = buffer.batch;
-    const Count count = std::ssize(links.sources), room = options.schedule->most_places();
-    batch.num_targets = batch.padded ? room : count;
-    reserve(buffer.host_targets, room * words_per_target(), cuda::Memory::pinned, "places of links", device);
-    auto* const places = reinterpret_cast<std::int64_t*>(buffer.host_targets.data());
-    std::fill_n(places, batch.num_targets * options.made.epoch.links->places_per_link(), -1);
-    const auto own = links.destinations.begin(), negatives = own + count;
-    std::ranges::copy(links.sources, places);
-    std::copy(own, negatives, places + batch.num_targets);
-    std::copy(negatives, links.destinations.end(), places + 2 * batch.num_targets);
+    const LinkSeeds& links = *options.made.epoch.links;
+    const PlacesPerLink per_link = links.places_per_link();
+    const Count count = std::ssize(seeds.places), most = options.schedule->most_places();
+    batch.num_targets = batch.padded ? most : count;
+    reserve(buffer.host_targets, most * words_per_target(), cuda::Memory::pinned, "places of links", device);
+    auto* next = reinterpret_cast<std::int64_t*>(buffer.host_targets.data());
+    const auto add = [&](std::span<const std::int64_t> numbers, Count of_each, std::int64_t padding) {
+      next = std::ranges::copy(numbers, next).out;
+      next = std::fill_n(next, batch.num_targets * of_each - std::ssize(numbers), padding);
+    };
+    const auto add_ends = [&](std::span<const std::int64_t> ends, Count of_each) {
+      add(ends.first(at(count)), 1, 0);
+      add(ends.subspan(at(count)), of_each - 1, 0);
+    };
+    add(seeds.places, 1, links.size());
+    add_ends(seeds.links.sources, per_link.sources);
+    add_ends(seeds.links.destinations, per_link.destinations);
   }
 
   Count words_per_target() const {
     constexpr Count kWords = sizeof(std::int64_t) / sizeof(std::int32_t);
-    return options.made.brings_places ? kWords * options.made.epoch.links->places_per_link()
+    return options.made.brings_places ? kWords * options.made.epoch.links->places_per_link().numbers()
                                       : options.made.targets.words_per_node();
   }
 

@@ -52,6 +52,19 @@ void add_inference_options(options::OptionTable& table, train::InferenceRequest&
   table.add("nodes", request.nodes, "Write only these nodes, in this order: a .npy file of ids, or of a mask")
       .common();
   table.add("split", request.split, "Write only the nodes of this split, in order of their ids").common();
+  table
+      .add(
+          "pairs", request.pairs,
+          "Of links or edges: write what is predicted for these pairs, a .npy file of ids [N, 2] (source, destination), "
+          "or [N, 3] with the number of the relation among those of the run")
+      .common();
+  table
+      .add(
+          "top", request.top,
+          "Of links: write this many best new neighbors of each node, or of those of --nodes, and beside them "
+          "their scores (NAME-scores.npy)")
+      .common();
+  table.add("relation", request.relation, "The relation of --top, if the run learns several").common();
 }
 
 /// Options of strata-plan that training does not have.
@@ -203,11 +216,13 @@ struct Command::State {
   std::string help(bool all) const {
     if (purpose == Purpose::train) return train_help(program(), table, all);
     if (purpose == Purpose::plan) return plan_help(program(), request_table, table, all);
-    std::string result = purpose == Purpose::predict
-                             ? " predict RUN --graph PARTS [--split test] --output logits.npy\n\n"
-                               "Writes the logits that a trained model gives the nodes of a graph.\n\n"
-                             : " evaluate RUN --graph PARTS\n\nScores a trained model on the "
-                               "nodes of a graph.\n\n";
+    std::string result =
+        purpose == Purpose::predict
+            ? " predict RUN --graph PARTS [--split test] --output logits.npy\n\n"
+              "Writes the logits that a trained model gives the nodes of a graph, or what it "
+              "predicts for pairs of nodes.\n\n"
+            : " evaluate RUN --graph PARTS\n\nScores a trained model on the "
+              "nodes of a graph.\n\n";
     result.insert(0, program());
     for (const Option& option : request_table.options()) result += describe_option(option);
     for (const Option& option : table.options())
@@ -336,6 +351,7 @@ struct Command::State {
     add_inference_options(wanted_table, wanted, purpose);
     given->apply(target);
     given->apply(wanted_table);
+    settings.config.relation = run.settings.config.relation;  // --relation is that of --top
     if (purpose == Purpose::predict && wanted.logits.empty())
       throw InputError(
           "--output is missing: predict writes logits into a file",

@@ -60,8 +60,9 @@ int use_model(const ParsedOptions& options, const comm::World& world, train::Sto
   const train::InferenceResult result =
       train::infer(*options.config, *options.inference, world, stop, make_model);
   if (world.rank() == 0 && !result.stopped) {
-    print(train::scores_table(options.config->graph.text(), result.valid, result.test));
-    if (!options.inference->logits.empty()) print(fmt::format("logits  {}\n", options.inference->logits));
+    if (result.scored) print(train::scores_table(options.config->graph.text(), result.valid, result.test));
+    if (!options.inference->logits.empty())
+      print(fmt::format("{}  {}\n", result.scored ? "logits" : "predictions", options.inference->logits));
   }
   return code_of(result.stopped);
 }

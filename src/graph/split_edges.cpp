@@ -8,9 +8,8 @@
 
 #include "hold_out.hpp"
 #include "readers/node_files.hpp"
-#include "strata/graph/edge_splits.hpp"
+#include "strata/graph/edge_split.hpp"
 #include "strata/util/error.hpp"
-#include "strata/util/random.hpp"
 #include "strata/util/text.hpp"
 
 namespace strata::graph {
@@ -43,36 +42,25 @@ std::vector<std::size_t> relations_named(const GraphTypes& types, const std::vec
 class EdgeSplitter {
  public:
   EdgeSplitter(Graph& graph, const EdgeSplitOptions& options, std::uint64_t seed, ThreadPool& pool)
-      : graph_(graph), options_(options), key_(mix64(seed ^ kSalt)), pool_(pool) {
-    const std::vector<EdgeType>& edges = graph.types.edges;
-    named_ = relations_named(graph.types, options.relations);
-    is_split_.resize(edges.size());
-    for (const std::size_t r : named_)
-      for (std::size_t other = 0; other < edges.size(); ++other)
-        if (other == r || are_reverse(edges[r], edges[other])) is_split_[other] = true;
+      : graph_(graph),
+        options_(options),
+        pool_(pool),
+        named_(relations_named(graph.types, options.relations)) {
+    draw_ = {.seed = seed,
+             .valid = options.valid,
+             .test = options.test,
+             .relations = with_reverses(graph.types, named_)};
   }
 
   void run() {
     if (!options_.draws()) find_given();
     hold_out(graph_, [this](int relation, NodeId source, NodeId destination, EdgeId) {
-      if (!is_split_[at(Count{relation})]) return Split::train;
-      const Pair pair = pair_of(source, destination);
-      return options_.draws() ? drawn(pair) : given(pair);
+      if (!draw_.draws(relation)) return Split::train;
+      return options_.draws() ? draw_.of(source, destination) : given(pair_of(source, destination));
     });
   }
 
  private:
-  static constexpr std::uint64_t kSalt = 0x65646765'73706C74;  // "edgesplt"
-
-  Split drawn(const Pair& pair) const {
-    const std::uint64_t nodes =
-        mix64(static_cast<std::uint64_t>(pair.first)) + static_cast<std::uint64_t>(pair.second);
-    const double point = unit_double(mix64(key_ ^ mix64(nodes)));
-    return point < options_.valid                   ? Split::valid
-           : point < options_.valid + options_.test ? Split::test
-                                                    : Split::train;
-  }
-
   Split given(const Pair& pair) const {
     if (std::ranges::binary_search(pairs_[0], pair)) return Split::valid;
     return std::ranges::binary_search(pairs_[1], pair) ? Split::test : Split::train;
@@ -128,14 +116,21 @@ class EdgeSplitter {
 
   Graph& graph_;
   const EdgeSplitOptions& options_;
-  std::uint64_t key_;
   ThreadPool& pool_;
   std::vector<std::size_t> named_;
-  std::vector<bool> is_split_;              // by relation
+  EdgeSplit draw_;
   std::array<std::vector<Pair>, 2> pairs_;  // of given edges of validation and test, ascending
 };
 
 }  // namespace
+
+std::vector<bool> with_reverses(const GraphTypes& types, const std::vector<std::size_t>& relations) {
+  std::vector<bool> marks(types.edges.size());
+  for (const std::size_t r : relations)
+    for (std::size_t other = 0; other < types.edges.size(); ++other)
+      if (other == r || are_reverse(types.edges[r], types.edges[other])) marks[other] = true;
+  return marks;
+}
 
 void split_edges(Graph& graph, const EdgeSplitOptions& options, std::uint64_t seed, ThreadPool& pool) {
   if (graph.edge_splits.any())

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "layers/layers.hpp"
+#include "no_layers.hpp"
 #include "strata/util/error.hpp"
 
 namespace strata::nn {
@@ -75,6 +76,8 @@ std::shared_ptr<BlockModel> make_model(const ModelOptions& options) {
       return make_rgat(options);
     case ModelKind::hgt:
       return make_hgt(options);
+    case ModelKind::none:
+      return make_no_layers(options);
   }
   throw InputError(fmt::format("there is no model of kind {}", static_cast<int>(options.kind)),
                    fmt::format("Choose {}.", list_choices(enum_choices<ModelKind>())));

@@ -31,10 +31,6 @@ int MachineGraph::machine_of(NodeId global) const {
 std::span<const NodeId> MachineGraph::part_offsets() const { return state_->part_offsets(); }
 
 const GraphView& MachineGraph::host_view() const { return state_->host_view; }
-std::span<const HeldOutEdge> MachineGraph::held_out(graph::Split split) const {
-  if (split == graph::Split::train) return {};
-  return split == graph::Split::valid ? state_->held_out.valid : state_->held_out.test;
-}
 const GraphView& MachineGraph::host_lists() const { return state_->host_lists; }
 const GraphView& MachineGraph::view() const { return state_->on_device.view(); }
 const GraphView& MachineGraph::whole_view() const { return state_->whole ? state_->whole_view : view(); }
@@ -137,10 +133,6 @@ void GraphState::place(const comm::Machine& machine, plan::GraphPlacement& place
 }
 
 void check_options(const graph::Manifest& manifest, const LoadOptions& options) {
-  if (options.edge_split && manifest.types.edges.size() > 1)
-    throw InputError(
-        fmt::format("the graph \"{}\" has several relations, whose edges are not split", manifest.name),
-        "Train on links of several relations in Python: strata.LinkNeighborLoader.");
   if (!options.edge_weights || manifest.has_edge_weights) return;
   throw InputError(
       fmt::format("the graph \"{}\" has no edge weights, which a weighted sampler needs", manifest.name),

@@ -33,7 +33,6 @@ struct GraphState {
   std::optional<tensor::ChunkTensor> features;
   GraphOnDevice on_device;
   GraphView host_view, host_lists;
-  HeldOutEdges held_out;            ///< with LoadOptions::edge_split
   std::optional<WholeLists> whole;  ///< with LoadOptions::train_edges_only
   GraphView whole_view, whole_host_view;
   std::optional<HaloRegions> halo;  ///< lists of other machines' nodes

@@ -66,7 +66,9 @@ void check_choices(const TrainConfig& c) {
   check_choice(c.lr_schedule.kind, "--lr-schedule");
   check_choice(c.task, "--task");
   check_choice(c.exclude, "--exclude");
-  check_choice(c.loss, "--loss");
+  check_choice(c.loss.kind, "--loss");
+  check_choice(c.decoder.kind, "--decoder");
+  check_choice(c.negative_ends, "--negative-ends");
   check_choice(c.learned_optimizer, "--learned-optimizer");
   check_choice(c.on_nan, "--on-nan");
   check_choice(c.topology.compute, "--device");
@@ -146,15 +148,22 @@ void check_effects(const TrainConfig& c) {
              "part files: the features of other graphs are made, not read");
   const bool own = !c.own_model.empty(), gat = own || c.model == nn::ModelKind::gat,
              attends = own || nn::has_heads(c.model);
-  const bool links = c.task == TaskKind::link, classes = !links && !is_regression(c.loss);
-  has_effect(classes, "label-smoothing", c.label_smoothing != 0, "--loss cross-entropy or bce");
-  has_effect(classes, "class-weights", !c.class_weights.empty(), "--loss cross-entropy or bce");
+  const bool links = c.task == TaskKind::link, numbers = !links && is_regression(c.loss);
+  const bool entropies = !links && (c.loss == LossKind::cross_entropy || c.loss == LossKind::bce);
+  has_effect(entropies, "label-smoothing", c.label_smoothing != 0, "--loss cross-entropy or bce");
+  has_effect(c.task == TaskKind::node && !numbers, "class-weights", !c.class_weights.empty(),
+             "--task node and --loss cross-entropy, bce or focal");
   const TrainConfig defaults;
+  has_effect(c.of_links(), "relation", !c.relation.empty(), "--task link or edge");
+  has_effect(c.of_links(), "decoder", c.decoder.kind != nn::DecoderKind::automatic, "--task link or edge");
+  has_effect(c.task == TaskKind::edge, "targets", !c.targets.empty(), "--task edge");
   has_effect(links, "negatives", c.negatives != defaults.negatives, "--task link");
-  has_effect(links, "exclude", c.exclude != defaults.exclude, "--task link");
-  has_effect(links, "edge-split", c.edge_split != defaults.edge_split, "--task link");
+  has_effect(links, "negative-ends", c.negative_ends != defaults.negative_ends, "--task link");
+  has_effect(links, "link-weights", c.link_weights, "--task link");
+  has_effect(c.of_links(), "exclude", c.exclude != defaults.exclude, "--task link or edge");
+  has_effect(c.of_links(), "edge-split", c.edge_split != defaults.edge_split, "--task link or edge");
   has_effect(links, "eval-negatives", c.eval_negatives != defaults.eval_negatives, "--task link");
-  has_effect(is_regression(c.loss), "scale-targets", !c.scale_targets, "--loss mse, mae or huber");
+  has_effect(numbers, "scale-targets", !c.scale_targets, "--loss mse, mae, huber or quantile");
   has_effect(attends, "heads", c.heads != defaults.heads, "--model gat, rgat or hgt");
   has_effect(own || c.model == nn::ModelKind::rgcn, "bases", c.bases != 0, "--model rgcn");
   const bool learns = c.learned_rows > 0;
@@ -175,29 +184,56 @@ void check_metric(const TrainConfig& c) {
           : numbers ? of_numbers
                     : of_classes,
           fmt::format("--metric {} is no score of --task {} --loss {}", enum_name(c.metric),
-                      enum_name(c.task), enum_name(c.loss)),
+                      enum_name(c.task), enum_name(c.loss.kind)),
           links ? "Give --metric mrr, hits_10 or roc_auc."
           : numbers
               ? "Give --metric rmse, mae or r2."
               : "Give --metric accuracy, macro_f1 or roc_auc; --loss mse, mae or huber; or --task link.");
 }
 
+void check_loss(const TrainConfig& c) {
+  const std::string name(enum_name(c.loss.kind));
+  require(c.task != TaskKind::link || ranks_links(c.loss), fmt::format("--loss {} is none of links", name),
+          "Give --loss bce, bpr, margin, contrastive or adversarial.");
+  const bool of_links_alone = c.loss >= LossKind::bpr && c.loss <= LossKind::adversarial;
+  require(c.task == TaskKind::link || !of_links_alone, fmt::format("--loss {} is one of links", name),
+          "Give --task link, or another loss.");
+  const bool positive = std::isfinite(c.loss.value) && c.loss.value > 0;
+  const bool has_value = LossChoice::default_value(c.loss) != 0;
+  require(has_value ? positive : c.loss.value == 0,
+          fmt::format("--loss {}:{}: not a number that it takes", name, c.loss.value),
+          has_value ? fmt::format("Give --loss {}:{}.", name, LossChoice::default_value(c.loss))
+                    : fmt::format("Give --loss {}.", name));
+  require(c.loss != LossKind::quantile || c.loss.value < 1,
+          fmt::format("--loss quantile:{}: not between 0 and 1", c.loss.value), "Give --loss quantile:0.5.");
+}
+
+void check_decoder(const TrainConfig& c) {
+  require(c.decoder.value > 0 && std::isfinite(c.decoder.value),
+          fmt::format("--decoder {}:{}: not a positive number", enum_name(c.decoder.kind), c.decoder.value),
+          "Give a number such as rotate:9 or transe:2.");
+  require(c.task != TaskKind::edge || c.decoder.kind == nn::DecoderKind::automatic ||
+              c.decoder.kind == nn::DecoderKind::mlp,
+          fmt::format("--task edge learns targets by an mlp, not by --decoder {}", enum_name(c.decoder.kind)),
+          "Leave --decoder out.");
+}
+
 void check_links(const TrainConfig& c) {
-  if (c.task == TaskKind::node) {
-    require(c.loss != LossKind::bpr, "--loss bpr is one of links", "Give --task link, or another loss.");
-    return;
-  }
+  check_loss(c);
+  require(c.of_links() || c.model != nn::ModelKind::none,
+          "--model none has no layers that predict anything of nodes", "Give --task link, or another model.");
+  if (!c.of_links()) return;
   edge_split_of(c);
-  require(!is_regression(c.loss), fmt::format("--loss {} is none of links", enum_name(c.loss)),
-          "Give --loss bce or bpr.");
-  require(c.negatives >= 1 && c.negatives <= kMaxNegatives && c.eval_negatives >= 1 &&
+  check_decoder(c);
+  const std::string task = fmt::format("--task {}", enum_name(c.task));
+  require(c.negatives >= 1 && c.negatives <= kMaxNegatives && c.eval_negatives >= 0 &&
               c.eval_negatives <= kMaxNegatives,
           fmt::format("--negatives and --eval-negatives are 1 to {}", kMaxNegatives),
-          "Give numbers such as 1 and 100.");
-  require(!c.inductive, "--task link contradicts --inductive",
+          "Give numbers such as 1 and 100; --eval-negatives all takes all nodes.");
+  require(!c.inductive, task + " contradicts --inductive",
           "Edges are split for links, not nodes; leave --inductive out.");
-  require(c.eval_fanouts.empty(), "--task link contradicts --eval-fanouts",
-          "Links are scored exactly; leave --eval-fanouts out.");
+  require(c.eval_fanouts.empty(), task + " contradicts --eval-fanouts",
+          "Edges are scored exactly; leave --eval-fanouts out.");
 }
 
 }  // namespace
@@ -323,6 +359,16 @@ graph::EdgeSplit edge_split_of(const TrainConfig& c) {
           fmt::format("--edge-split: \"{}\" are no shares for validation and test", c.edge_split),
           "Give two shares that leave edges to train on, such as 0.1,0.1.");
   return split;
+}
+
+TrainConfig settled(const TrainConfig& config) {
+  TrainConfig c = config;
+  c.metric = chosen_metric(config);
+  if (c.own_model.empty() && c.model == nn::ModelKind::none) {
+    c.fanouts = {0};
+    c.relation_fanouts.clear();
+  }
+  return c;
 }
 
 std::string model_name(const TrainConfig& c) {

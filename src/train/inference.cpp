@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "evaluation/evaluators.hpp"
+#include "evaluation/link_predictions.hpp"
 #include "evaluation/logits_file.hpp"
 #include "evaluation/prediction_file.hpp"
 #include "load_graph.hpp"
@@ -21,6 +22,7 @@
 #include "strata/util/error.hpp"
 #include "strata/util/files.hpp"
 #include "strata/util/log.hpp"
+#include "task/edge_targets.hpp"
 
 namespace strata::train {
 namespace {
@@ -72,7 +74,7 @@ class Inference {
         task_(make_task(config, weights_.facts())),
         context_(config, world, stop, *task_),
         graph_(load_graph(context_, GraphUse::inference, name_of_target())),
-        target_(find_target(name_of_target(), graph_)),
+        target_(task_->of_links() ? all_types(graph_) : find_target(name_of_target(), graph_)),
         model_(make_model(context_, shape(), make)),
         rows_(make_learned_rows(context_, graph_.manifest())),
         evaluators_(context_, graph_, {.targets = task_->targets(graph_), .of = target_}, *model_,
@@ -91,10 +93,12 @@ class Inference {
                         "Use more machines, or ranks on machines with more memory.");
     if (!writes()) {
       evaluation = evaluators_.chosen().evaluate(*model_);
+    } else if (request_.of_pairs()) {
+      evaluation.stopped = !predict_pairs(evaluators_.links(), *model_, *task_, context_, graph_, request_);
     } else {
       const std::string all = path_of_all_logits(request_.logits, selects());
       evaluation = exact.predict(*model_, all);
-      if (task_->of_links() && !evaluation.stopped) evaluation = evaluators_.chosen().evaluate(*model_);
+      if (scores_links() && !evaluation.stopped) evaluation = evaluators_.chosen().evaluate(*model_);
       context_.communicator().together([&] {
         if (context_.first_rank() && !evaluation.stopped)
           finish_logits(all, request_.logits, nodes_, name_of_columns());
@@ -104,13 +108,20 @@ class Inference {
     evaluators_.close();
     graph_.close(context_.machine);
     context_.close();
-    return {.valid = evaluation.valid, .test = evaluation.test, .stopped = evaluation.stopped};
+    return {.scored = !request_.of_pairs(),
+            .valid = evaluation.valid,
+            .test = evaluation.test,
+            .stopped = evaluation.stopped};
   }
 
  private:
   const char* name_of_columns() const {
     if (task_->of_links()) return "output";
     return is_regression(context_.config.loss) ? "target" : "class";
+  }
+  /// A run without targets at hand writes the outputs of nodes alone.
+  bool scores_links() const {
+    return task_->of_links() && (task_->edge_targets() == nullptr || !task_->edge_targets()->path.empty());
   }
   bool writes() const { return !request_.logits.empty(); }
   bool selects() const { return !request_.nodes.empty() || request_.split != NodeSplit::all; }
@@ -183,6 +194,10 @@ TrainConfig inference_config(const TrainConfig& run) {
   config.replace = run.replace;
   config.feature_format = run.feature_format;
   config.task = run.task;
+  config.relation = run.relation;
+  config.decoder = run.decoder;
+  config.targets = run.targets;
+  config.negative_ends = run.negative_ends;
   config.edge_split = run.edge_split;
   config.eval_negatives = run.eval_negatives;
   config.loss = run.loss;
@@ -193,10 +208,13 @@ TrainConfig inference_config(const TrainConfig& run) {
   return config;
 }
 
-InferenceResult infer(const TrainConfig& config, const InferenceRequest& request, const comm::World& world,
+InferenceResult infer(const TrainConfig& given, const InferenceRequest& request, const comm::World& world,
                       StopListener& stop, const ModelFactory& make_model) {
+  TrainConfig config = settled(given);
+  if (request.of_pairs()) config.targets.clear();  // nothing is scored
   world.communicator().together([&] {
     validate(config);
+    check_pairs(config, request);
     if (!request.nodes.empty() && request.split != NodeSplit::all)
       throw InputError("--nodes contradicts --split", "Give one of them.");
     if (world.rank() == 0) check(request);

@@ -109,7 +109,13 @@ std::optional<Range> nodes_of_splits(const Loading& loading, const GraphFacts& g
 
 /// The split of a graph's edges into links to learn and to score, unless its parts have one.
 std::optional<graph::EdgeSplit> edge_split(const TrainConfig& config, const GraphFacts& graph) {
-  if (graph.edges_held_out == 0) return edge_split_of(config);
+  if (graph.edges_held_out == 0) {
+    graph::EdgeSplit split = edge_split_of(config);
+    // Other edges between the ends of one may give its target away.
+    if (config.task == TaskKind::link)
+      split.relations = graph::with_reverses(graph.types, link_relations(config, graph.types));
+    return split;
+  }
   if (config.edge_split != TrainConfig{}.edge_split)
     throw InputError(fmt::format("--edge-split {}: the parts hold {} edges out already", config.edge_split,
                                  format_count(graph.edges_held_out)),
@@ -121,8 +127,8 @@ store::LoadOptions load_options(const Loading& loading, const GraphFacts& graph)
   RunContext& context = loading.context;
   const TrainConfig& config = context.config;
   store::LoadOptions options{
-      .edge_ids = graph.types.several(),
-      .edge_weights = config.sampling_method() == sampling::Method::weighted,
+      .edge_ids = graph.types.several() || context.task.edge_targets() != nullptr,
+      .edge_weights = config.sampling_method() == sampling::Method::weighted || config.link_weights,
       .train_edges_only = config.inductive && loading.use == GraphUse::training,
       .edge_split = context.task.of_links() ? edge_split(config, graph) : std::nullopt,
       .in_degrees = may_need_in_degrees(config),

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "session.hpp"
 
+#include <ATen/ops/tensor.h>
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <utility>
 
+#include "evaluation/link_evaluator.hpp"
 #include "load_graph.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/log.hpp"
 #include "strata/util/text.hpp"
 #include "task/edge_links.hpp"
+#include "task/edge_targets.hpp"
+#include "torch_device.hpp"
 #include "tuning/device_mix.hpp"
 
 namespace strata::train {
@@ -33,13 +37,53 @@ batches::EpochNodes epoch_of(const Session& session) {
   return {.nodes = session.links->destinations(), .links = session.links.get()};
 }
 
-std::unique_ptr<batches::LinkSeeds> make_links(RunContext& context, const store::MachineGraph& graph) {
+/// Weights of edges, of a mean of 1, on a device.
+at::Tensor weights_of(const std::vector<Link>& links, at::Device device) {
+  double sum = 0;
+  for (const Link& link : links) sum += static_cast<double>(link.weight);
+  if (!(sum > 0)) throw InputError("--link-weights: all edges have the weight 0", "Leave it out.");
+  const double scale = static_cast<double>(links.size()) / sum;
+  std::vector<float> weights;
+  for (const Link& link : links) weights.push_back(static_cast<float>(link.weight * scale));
+  weights.push_back(0);
+  return at::tensor(at::ArrayRef<float>(weights), at::kFloat).to(device);
+}
+
+LinkTable link_table_of(const RunContext& context, const std::vector<Link>& links, const LinkTypes& types) {
+  const at::Device device = torch_device(context.device);
+  std::vector<std::int64_t> relations;
+  for (const Link& link : links) relations.push_back(link.relation);
+  relations.push_back(0);
+  LinkTable table{.relations = at::tensor(at::ArrayRef<std::int64_t>(relations), at::kLong).to(device)};
+  if (context.config.link_weights) table.weights = weights_of(links, device);
+  const EdgeTargets* const targets = context.task.edge_targets();
+  if (targets == nullptr) return table;
+  targets->require(links, types);
+  std::vector<std::int32_t> words;
+  for (const Link& link : links) {
+    const std::int32_t* const of_link = targets->of(link, types);
+    words.insert(words.end(), of_link, of_link + targets->cols);
+  }
+  words.insert(words.end(), at(targets->cols), targets->missing());
+  table.targets = at::tensor(at::ArrayRef<std::int32_t>(words), at::kInt)
+                      .view({std::ssize(links) + 1, targets->cols})
+                      .to(device);
+  return table;
+}
+
+/// Sets the table of the links that it makes seeds of. Collective.
+std::unique_ptr<batches::LinkSeeds> make_links(RunContext& context, const store::MachineGraph& graph,
+                                               LinkTable& table) {
   if (!context.task.of_links()) return nullptr;
   auto global_ids = std::make_shared<const std::vector<NodeId>>(global_ids_of(graph));
-  const auto options = links_of(graph, context.config, context.ranks(), *global_ids);
+  const LinkTypes types(context.config, graph.manifest());
+  const std::vector<Link> links = listed_links(graph, types, context.ranks());
+  if (links.empty())
+    throw InputError("the graph has no edges to learn from",
+                     "Give a graph with edges, or a smaller --edge-split.");
+  table = link_table_of(context, links, types);
   if (context.first_rank())
-    spdlog::info("{} links to learn; {} of the pairs of nodes are held out",
-                 format_count(std::ssize(options->sources)),
+    spdlog::info("{} links to learn; {} of the pairs of nodes are held out", format_count(std::ssize(links)),
                  graph.manifest().holds_edges_out() ? "what the parts hold out"
                                                     : "shares " + context.config.edge_split);
   return std::make_unique<batches::LinkSeeds>(
@@ -51,7 +95,16 @@ std::unique_ptr<batches::LinkSeeds> make_links(RunContext& context, const store:
                                std::ranges::transform(ids, out,
                                                       [&](NodeId id) { return (*global_ids)[at(id)]; });
                              }},
-      context.communicator(), options);
+      context.communicator(), link_options(links, types, context.config, *global_ids));
+}
+
+std::unique_ptr<PairLoss> make_pair_loss(const RunContext& context, const LinkTable& table,
+                                         Learner& learner) {
+  if (!context.task.of_links()) return nullptr;
+  auto decoder = shared_decoder_of(*learner.model);
+  if (context.task.edge_targets() == nullptr)
+    return std::make_unique<LinkLoss>(context.config.loss, std::move(decoder), table);
+  return std::make_unique<EdgeLoss>(std::move(learner.loss), std::move(decoder), table);
 }
 
 batches::PipelineOptions pipeline_options(const Session& session) {
@@ -122,11 +175,11 @@ store::MachineGraph load(RunContext& context) {
 Session::Session(RunContext& c, const ModelFactory& make_model)
     : context(c),
       graph(load(c)),
-      target(find_target(c.config.target, graph)),
+      target(c.task.of_links() ? all_types(graph) : find_target(c.config.target, graph)),
       targets(c.task.targets(graph)),
-      links(make_links(c, graph)),
-      link_loss(c.config.loss),
+      links(make_links(c, graph, link_table)),
       learner(c, graph, links ? links->size() : std::ssize(graph.train_nodes()), make_model),
+      pair_loss(make_pair_loss(c, link_table, learner)),
       table(c.config.start_early ? at::Tensor() : table_in_place(*learner.model, graph, c)),
       trace(c.config.trace.empty() ? nullptr
                                    : std::make_unique<batches::Trace>(kSpansOfTrace / at(c.world.size()))),

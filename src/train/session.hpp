@@ -36,9 +36,10 @@ struct Session {
   store::MachineGraph graph;
   TargetType target;
   batches::SeedTargets targets;
+  LinkTable link_table;                       ///< of a task of links
   std::unique_ptr<batches::LinkSeeds> links;  ///< null: seeds are nodes
-  LinkLoss link_loss;
   Learner learner;
+  std::unique_ptr<PairLoss> pair_loss;  ///< of a task of links
   at::Tensor table;  ///< input rows that the model reads in place; undefined: they are gathered
   std::unique_ptr<batches::Trace> trace;  ///< null without --trace
   batches::Pipeline pipeline;

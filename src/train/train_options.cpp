@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
 #include <filesystem>
 
+#include "option_values.hpp"
 #include "strata/train/config.hpp"
 #include "strata/util/error.hpp"
 
@@ -12,67 +11,6 @@ namespace strata::train {
 namespace {
 
 using options::OptionTable;
-
-/// A graph as a user names it.
-struct GraphSource {
-  using Value = graph::Source;
-  static std::string hint() { return "SPEC"; }
-  static std::string shown(const Value& value) { return value.text(); }
-  static Value from_text(std::string_view what, std::string_view text) try {
-    return graph::Source(text);
-  } catch (const InputError& error) {
-    throw InputError(fmt::format("{}: {}", what, error.what()), error.remedy());
-  }
-};
-
-/// constant, cosine, or step[:UPDATES[:FACTOR]]; a string in a file.
-struct ScheduleChoice {
-  using Value = LrSchedule;
-  static std::string hint() { return "{constant,cosine,step[:UPDATES[:FACTOR]]}"; }
-  static std::string shown(const Value& value) {
-    if (value.kind != ScheduleKind::step) return std::string(enum_name(value.kind));
-    return fmt::format("step:{}:{}", value.step_size, value.gamma);
-  }
-  static Value from_text(std::string_view what, std::string_view text) {
-    const std::size_t colon = text.find(':');
-    Value value{.kind = enum_value<ScheduleKind>(text.substr(0, colon), what)};
-    if (colon == std::string_view::npos) return value;
-    if (value.kind != ScheduleKind::step)
-      throw InputError(fmt::format("{} {}: only step takes numbers", what, text),
-                       fmt::format("Give {} {}, or step:1000:0.1.", what, enum_name(value.kind)));
-    const std::string_view numbers = text.substr(colon + 1);
-    const std::size_t second = numbers.find(':');
-    value.step_size = options::Integer<Count>::from_text(what, numbers.substr(0, second));
-    if (second != std::string_view::npos) value.gamma = options::read_real(what, numbers.substr(second + 1));
-    return value;
-  }
-};
-
-/// cites=15,10;writes=5,5; a string in a file.
-struct FanoutsByRelation {
-  using Value = std::vector<RelationFanouts>;
-  static std::string hint() { return "NAME=INT,...[;...]"; }
-  static std::string shown(const Value& value) {
-    std::vector<std::string> shown;
-    for (const RelationFanouts& named : value)
-      shown.push_back(fmt::format("{}={}", named.relation, options::Integers::shown(named.fanouts)));
-    return fmt::format("{}", fmt::join(shown, ";"));
-  }
-  static Value from_text(std::string_view what, std::string_view text) {
-    Value value;
-    while (!text.empty()) {
-      const std::string_view one = text.substr(0, text.find(';'));
-      text.remove_prefix(std::min(text.size(), one.size() + 1));
-      const std::size_t equals = one.rfind('=');
-      if (equals == std::string_view::npos || equals == 0)
-        throw InputError(fmt::format("{}: \"{}\" does not name a relation and its fanouts", what, one),
-                         "Give NAME=15,10 for each of them, separated by semicolons and in quotes.");
-      value.push_back({.relation = std::string(one.substr(0, equals)),
-                       .fanouts = options::Integers::from_text(what, one.substr(equals + 1))});
-    }
-    return value;
-  }
-};
 
 void add_data_options(OptionTable& table, TrainSettings& settings) {
   TrainConfig& c = settings.config;
@@ -92,14 +30,27 @@ void add_data_options(OptionTable& table, TrainSettings& settings) {
   table
       .add(
           "task", c.task,
-          "What is learned: node (classes or numbers of nodes), or link (which edges there are: the dot product "
-          "of two nodes' outputs scores a pair of them)")
+          "What is learned: node (classes or numbers of nodes), link (which edges there are: a decoder scores "
+          "pairs by the model's outputs for their ends), or edge (classes or numbers of edges)")
       .common()
       .fixed();
   table
       .add(
+          "relation", c.relation,
+          "With --task link and edge, the relations whose edges are learned, in a graph of several: their names, "
+          "separated by commas, as SOURCE__NAME__DESTINATION where several are called so (default: all, without "
+          "reverses rev_NAME)")
+      .fixed();
+  table
+      .add(
+          "targets", c.targets,
+          "With --task edge, a .npy file with what is learned: classes (integers) or numbers (floats), a row per edge "
+          "in the order of the input; of several relations, those of the first come first")
+      .fixed();
+  table
+      .add(
           "edge-split", c.edge_split,
-          "With --task link, the shares of pairs of nodes whose edges are held out for validation and for tests, "
+          "With --task link and edge, the shares of pairs of nodes whose edges are held out for validation and for tests, "
           "chosen by --seed, unless strata-partition --edge-split held some out. No batch and no evaluation sees "
           "these edges")
       .fixed();
@@ -146,6 +97,13 @@ void add_model_options(OptionTable& table, TrainConfig& c) {
       .add(
           "residual", c.residual,
           "Add residual connections to gat: a linear map of a node's own row is added to each layer's output")
+      .fixed();
+  table
+      .add_as<DecoderText>(
+          "decoder", c.decoder,
+          "How the outputs of both ends, and weights of the relation, score an edge: dot, distmult, complex, rotate "
+          "(with a margin, and :l1 for the sum of complex lengths), transe (with its norm), or mlp; auto: dot of links, "
+          "mlp of the targets of edges")
       .fixed();
   table
       .add("fanouts", c.fanouts,
@@ -228,12 +186,14 @@ void add_training_options(OptionTable& table, TrainConfig& c) {
            "Largest Euclidean norm of the gradient: a larger one is scaled down to it; 0: no limit")
       .fixed();
   table
-      .add(
+      .add_as<LossText>(
           "loss", c.loss,
-          "Loss function of classes: cross-entropy, or bce (binary cross-entropy of each class against all "
-          "others); of regression, for graphs with targets: mse (squared error), mae (magnitude of the error) "
-          "or huber (squared up to one standard deviation, then its magnitude); of links: bce or cross-entropy "
-          "(binary cross-entropy of a link and its negatives) or bpr (each link above its negatives)")
+          "Loss function of classes: cross-entropy, bce (binary cross-entropy of each class against all others) or "
+          "focal (cross-entropy times (1 - p)^FLOAT); of regression, for graphs with targets: mse (squared error), mae "
+          "(magnitude of the error), huber (squared up to one standard deviation, then its magnitude) or quantile; of "
+          "links: bce or cross-entropy (of a link and its negatives), bpr (each link above its negatives), margin (by "
+          "FLOAT), contrastive (the link among its negatives, at this temperature) or adversarial (hard negatives "
+          "count more, by this temperature)")
       .fixed();
   table
       .add_as<options::Switch>(
@@ -261,9 +221,18 @@ void add_training_options(OptionTable& table, TrainConfig& c) {
       .fixed();
   table
       .add(
-          "exclude", c.exclude,
-          "Edges that the batches of a step of links do not see, so that no link is read off itself: self (the "
-          "links of all ranks), reverse (and those from their destinations to their sources), off")
+          "negative-ends", c.negative_ends,
+          "The ends of links that negatives stand for, in training and in evaluation: destination, or both (as many "
+          "random sources, too)")
+      .fixed();
+  table
+      .add("link-weights", c.link_weights,
+           "Let the loss of a link count by the weight of its edge, in proportion to the mean weight")
+      .fixed();
+  table
+      .add("exclude", c.exclude,
+           "Edges that the batches of a step of edges do not see, so that none is read off itself: self (the "
+           "edges of all ranks), reverse (and those from their destinations to their sources), off")
       .fixed();
   table.add("seed", c.seed, "Random seed for weights, sampling and dropout").common().fixed();
   table.add("checkpoint-every", c.checkpoint_every,
@@ -299,8 +268,10 @@ void add_evaluation_options(OptionTable& table, TrainConfig& c) {
            "links")
       .fixed();
   table
-      .add("eval-negatives", c.eval_negatives,
-           "Random destinations against which a held-out link is ranked; the same in every evaluation")
+      .add_as<NumberOrAll>(
+          "eval-negatives", c.eval_negatives,
+          "Random nodes against which a held-out link is ranked, the same in every evaluation; or all nodes of the "
+          "type. Those with which the link's other end has an edge do not count")
       .fixed();
   table.add("patience", c.patience, "Evaluations without improvement before the run ends; 0: never end early")
       .common();

@@ -72,8 +72,8 @@ class Run {
                 .learned = session_.learner.rows.get(),
                 .exchange = session_.exchange.get(),
                 .table = session_.table,
-                .link_loss = &session_.link_loss,
-                .places_per_link = session_.links ? session_.links->places_per_link() : 0,
+                .pair_loss = session_.pair_loss.get(),
+                .places = session_.links ? session_.links->places_per_link() : batches::PlacesPerLink{},
                 .graphs = session_.graphs,
                 .trace = session_.trace.get()}),
         loader_threads_({.pools = {&context_.sample_pool, &context_.gather_pool},
@@ -109,7 +109,8 @@ class Run {
       const std::string unlabelled = describe(session_.missing, session_.graph.manifest());
       if (!unlabelled.empty()) spdlog::warn("{}", unlabelled);
       for (const std::string& note :
-           {fanouts_note(config_.fanouts), missing_features(config_, session_.graph.manifest())})
+           {session_.learner.model->traits().reads_neighbors ? fanouts_note(config_.fanouts) : std::string(),
+            missing_features(config_, session_.graph.manifest())})
         if (!note.empty()) spdlog::warn("{}", note);
       if (session_.learner.rows) spdlog::info("{}", session_.learner.rows->describe());
     }
@@ -620,12 +621,12 @@ TrainResult train(const TrainConfig& config, const comm::World& world, StopListe
   world.communicator().together([&] { validate(config); });
   require_same_config(config, world.communicator());
   RunFolder folder(config, world.communicator());
-  TrainConfig settled = config;
-  settled.output = folder.path().string();
-  settled.metric = chosen_metric(config);
+  TrainConfig chosen = settled(config);
+  chosen.output = folder.path().string();
   const std::unique_ptr<LogFile> log = open_log(folder, world.communicator());
-  const std::unique_ptr<Task> of_config = make_task(settled);
-  return run(settled, world, stop, make_model, task != nullptr ? *task : *of_config, folder, on_epoch);
+  std::unique_ptr<Task> of_config;
+  world.communicator().together([&] { of_config = make_task(chosen); });
+  return run(chosen, world, stop, make_model, task != nullptr ? *task : *of_config, folder, on_epoch);
 }
 
 }  // namespace strata::train

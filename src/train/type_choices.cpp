@@ -35,21 +35,41 @@ int larger(int a, int b) { return a < 0 || b < 0 ? -1 : std::max(a, b); }
 
 }  // namespace
 
-std::size_t relation_named(const std::string& name, const graph::GraphTypes& types) {
+std::size_t relation_named(const std::string& name, const graph::GraphTypes& types, const char* option) {
   std::vector<std::size_t> found;
   for (std::size_t r = 0; r < types.edges.size(); ++r) {
     if (graph::joined_name_of(types.edges[r]) == name) return r;
     if (types.edges[r].name == name) found.push_back(r);
   }
   if (found.size() == 1) return found.front();
-  throw InputError(
-      found.empty() ? fmt::format("--relation-fanouts: the graph has no relation \"{}\"", name)
-                    : fmt::format("--relation-fanouts: {} relations are called \"{}\"", found.size(), name),
-      fmt::format("Give one of {}.", all_relations(types)));
+  throw InputError(found.empty()
+                       ? fmt::format("{}: the graph has no relation \"{}\"", option, name)
+                       : fmt::format("{}: {} relations are called \"{}\"", option, found.size(), name),
+                   fmt::format("Give one of {}.", all_relations(types)));
+}
+
+std::vector<std::size_t> link_relations(const TrainConfig& config, const graph::GraphTypes& types) {
+  std::vector<std::size_t> relations;
+  for (std::size_t r = 0; config.relation.empty() && r < types.edges.size(); ++r) {
+    const auto is_reverse = [&](const graph::EdgeType& other) {
+      return types.edges[r].name == "rev_" + other.name && types.edges[r].source == other.destination &&
+             types.edges[r].destination == other.source;
+    };
+    if (std::ranges::none_of(types.edges, is_reverse)) relations.push_back(r);
+  }
+  if (config.relation.empty()) return relations;
+  for (const std::string_view name : options::split_list("--relation", config.relation)) {
+    relations.push_back(relation_named(std::string(name), types, "--relation"));
+    if (std::ranges::count(relations, relations.back()) > 1)
+      throw InputError(fmt::format("--relation {}: {} stands twice", config.relation, name),
+                       "Name each once.");
+  }
+  return relations;
 }
 
 void check_types(const TrainConfig& config, const graph::GraphTypes& types, Count feature_cols) {
   for (const RelationFanouts& named : config.relation_fanouts) relation_named(named.relation, types);
+  if (config.of_links()) link_relations(config, types);
   if (config.learned_rows > 0 && types_without_features(types, feature_cols, 1).empty())
     throw InputError(
         fmt::format("--learned-rows {}: all nodes of the graph have features", config.learned_rows),
@@ -60,7 +80,8 @@ void check_types(const TrainConfig& config, const graph::GraphTypes& types, Coun
         fmt::format("--model {}: the graph has {} types of nodes and {} relations, and {} takes "
                     "one of each",
                     enum_name(config.model), types.nodes.size(), types.edges.size(), enum_name(config.model)),
-        "Give --model rgcn, rsage, rgat or hgt.");
+        config.of_links() ? "Give --model rgcn, rsage, rgat, hgt or none."
+                          : "Give --model rgcn, rsage, rgat or hgt.");
 }
 
 void choose_fanouts(const TrainConfig& config, const graph::GraphTypes& types,
@@ -102,6 +123,10 @@ TargetType type_named(const std::string& name, const graph::GraphTypes& types, C
                      fmt::format("Give one of {}.", fmt::join(types.nodes, ", ")));
   return {name,
           graph::nodes_of_type(types, static_cast<std::size_t>(found - types.nodes.begin()), num_nodes)};
+}
+
+TargetType all_types(const store::MachineGraph& graph) {
+  return {"", {0, graph.manifest().book.num_nodes()}};
 }
 
 TargetType find_target(const std::string& name, const store::MachineGraph& graph) {
@@ -149,6 +174,11 @@ InputShape input_shape(const TrainConfig& config, const graph::GraphTypes& types
 
 Count input_cols(const TrainConfig& config, const graph::Manifest& manifest) {
   return input_shape(config, manifest.types, manifest.feature_cols, manifest.book.num_nodes()).cols();
+}
+
+Count output_cols_for_decoder(const TrainConfig& config, const graph::Manifest& manifest) {
+  const bool has_layers = !config.own_model.empty() || config.model != nn::ModelKind::none;
+  return has_layers ? config.hidden : input_cols(config, manifest);
 }
 
 std::string missing_features(const TrainConfig& config, const graph::Manifest& manifest) {

@@ -18,8 +18,13 @@ namespace strata::train {
 void check_types(const TrainConfig& config, const graph::GraphTypes& types, Count feature_cols);
 
 /// The relation with this name: "cites", or "paper__cites__paper" if several relations are called cites.
-/// Throws InputError with the relations that there are.
-std::size_t relation_named(const std::string& name, const graph::GraphTypes& types);
+/// Throws InputError with the option and the relations that there are.
+std::size_t relation_named(const std::string& name, const graph::GraphTypes& types,
+                           const char* option = "--relation-fanouts");
+
+/// The relations whose edges are links, in the order of --relation; without it all but reverses, whose names are
+/// those of others behind rev_. Throws InputError.
+std::vector<std::size_t> link_relations(const TrainConfig& config, const graph::GraphTypes& types);
 
 /// Sets the fanouts of all hops and relations.
 void choose_fanouts(const TrainConfig& config, const graph::GraphTypes& types,
@@ -53,6 +58,9 @@ InputShape input_shape(const TrainConfig& config, const graph::GraphTypes& types
 /// Columns of the rows that a model reads.
 Count input_cols(const TrainConfig& config, const graph::Manifest& manifest);
 
+/// Columns of the rows that a decoder reads.
+Count output_cols_for_decoder(const TrainConfig& config, const graph::Manifest& manifest);
+
 /// The type of the nodes that are trained on, scored and predicted.
 struct TargetType {
   std::string name;
@@ -65,6 +73,8 @@ TargetType type_named(const std::string& name, const graph::GraphTypes& types, C
 /// The type of this name; without a name, that of the training nodes. Throws InputError if these have several
 /// types, or if there are none and several types.
 TargetType find_target(const std::string& name, const store::MachineGraph& graph);
+/// The nodes of a task of edges, which may be of any type.
+TargetType all_types(const store::MachineGraph& graph);
 
 /// A warning about types of nodes without features and without learned rows; empty if there are none.
 std::string missing_features(const TrainConfig& config, const graph::Manifest& manifest);

@@ -59,10 +59,12 @@ class Links(e2e.Case):
         self.assertIn(f'{final["mrr"]:.4f}', done.stdout)
 
     def test_takes_the_split_of_parts(self):
-        one, two = (self.build(self.input, parts, f'split{parts}', '--edge-split', '0.1,0.1') for parts in (1, 2))
+        one, two = (self.build(self.input, parts, f'split{parts}', '--edge-split', '0.1,0.1', '--seed', '3') for parts in (1, 2))
+        whole = self.build(self.input, 1)
         runs = [self.train(graph, *JOB, '--epochs', '1', '--log-every', '1', '--ranks-per-machine', machine, ranks=ranks)[0]
-                for graph, ranks, machine in [(one, 1, 0), (two, 2, 1)]]
-        np.testing.assert_allclose(e2e.step_losses(runs[1]), e2e.step_losses(runs[0]), rtol=1e-4)
+                for graph, ranks, machine in [(one, 1, 0), (two, 2, 1), (whole, 1, 0)]]
+        for run in runs[1:]:
+            np.testing.assert_allclose(e2e.step_losses(run), e2e.step_losses(runs[0]), rtol=1e-4)
         manifest = json.loads((pathlib.Path(one) / 'manifest.json').read_text())
         for run in runs:
             for split in ('valid', 'test'):

@@ -25,6 +25,7 @@ struct NegativeOptions {
     none,
     binary,   ///< `amount` pairs per link, rounded up over a step; both ends are drawn
     triplet,  ///< `amount` destinations per link, a whole number; the link's source is theirs
+    both,     ///< the same, and as many sources; the link's destination is theirs
     listed,   ///< the same, of `listed`
     joint,    ///< `amount` destinations per group of links, with which all links of the group are compared
     in_batch  ///< the destinations of a group's links, with which all of them are compared
@@ -56,12 +57,20 @@ struct LinkEdges {
   std::vector<EdgeId> ids = {};
 };
 
+/// Relations of links.
+struct LinkRelations {
+  std::vector<RelationId> of_links = {};  ///< [links] numbers of those below
+  std::vector<Range> sources = {},
+                     destinations = {};  ///< original ids of the nodes that negatives are drawn from
+};
+
 /// Pairs of nodes to learn from, such as edges. The same on all ranks.
 struct LinkOptions {
   std::vector<NodeId> sources, destinations;  ///< [links] global ids
   RelationEdges relation = {};                ///< whose edges strict negatives are not
   /// Original ids of the nodes that negatives are drawn from.
   Range source_candidates, destination_candidates;
+  LinkRelations relations = {};  ///< of several: their candidates count, those above do not
   NegativeOptions negatives = {};
   /// The edges that a step leaves out of all its batches, before neighbors are chosen: those of all ranks'
   /// links, and those from their destinations to their sources. Unset: none.
@@ -72,7 +81,7 @@ struct LinkOptions {
 /// their global ids. Numbers are places among the seeds.
 struct LinkPairs {
   /// Of binary negatives: the links, then the negatives. Of triplets, `destinations` has those of the links,
-  /// then `amount` for each of the links, and `sources` only the links'. Of joint and in-batch ones, `destinations` has
+  /// then `amount` for each of the links, and `sources` only the links'; of both ends also as many sources. Of joint and in-batch ones, `destinations` has
   /// those of the links, then those of each group that has links here, as many of each, with -1 for what a
   /// last group lacks; `groups` [links] says which of these groups a link belongs to.
   std::vector<std::int64_t> sources, destinations, groups;
@@ -119,6 +128,12 @@ struct LinkGraph {
   std::function<void(std::span<const NodeId> original_ids, NodeId* out)> global_ids = {};
 };
 
+/// How many ends a batch has for each link: its own, then those of its negatives. None where links share negatives.
+struct PlacesPerLink {
+  Count sources = 0, destinations = 0;
+  Count numbers() const { return 1 + sources + destinations; }  ///< those, and the link's own number
+};
+
 /// What a loader's steps make of links: SeedSchedule says whose they are, this what their batches are. An
 /// owner; const calls are thread safe.
 ///
@@ -139,8 +154,7 @@ class LinkSeeds {
   }
   Count most_nodes(Count links, Count of_step) const;  ///< of a batch with so many links of a step's
   Count most_excluded(Count links) const;              ///< entries of a step with so many links
-  /// Places of a link's ends and of its own negatives; 0 if negatives are shared or have sources of their own.
-  Count places_per_link() const;
+  PlacesPerLink places_per_link() const;
 
   struct Step {
     std::span<const Count> links, numbers;  ///< of this rank; their numbers among those of the step
@@ -165,11 +179,14 @@ class LinkSeeds {
   void append_shared(const Step& step, Count group, std::vector<NodeId>& destinations) const;
   bool is_wrong(NodeId source, NodeId destination) const;
   bool is_edge(NodeId source, NodeId destination) const;
+  enum class End { source, destination };
+  const CandidateDraw& candidates(Count link, End end) const;
 
   LinkGraph graph_;
   std::shared_ptr<const LinkOptions> held_;
   const LinkOptions& options_;
   CandidateDraw draw_source_, draw_destination_;
+  std::vector<CandidateDraw> of_relations_[2];  // by End
   // In this machine's lists, and in those of other machines' nodes that it keeps.
   LinkEntries entries_, reverse_entries_, halo_entries_, halo_reverse_entries_;
   mutable std::atomic<Count> failed_draws_{0};

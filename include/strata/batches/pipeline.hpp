@@ -292,9 +292,10 @@ struct LoadedBatch : Batch {
   bool padded = false;
   Count num_inputs = 0;  ///< input rows that are not padding
   /// [num_targets, words of a target] as SeedTargets has them; of seeds beyond sample.num_seeds the missing
-  /// one. Null without targets. With PipelineOptions::brings_places i64 [LinkSeeds::places_per_link(), num_targets]:
-  /// the places of the links' sources, of their destinations, and of the negatives of each link one after the other;
-  /// -1: padding.
+  /// one. Null without targets. With PipelineOptions::brings_places i64, one after the other:
+  /// the links' numbers among those of the epoch [num_targets], the places of their sources and those of their
+  /// destinations, [num_targets * PlacesPerLink::sources] and so on: of the links, then of their negatives. Padding
+  /// has the number LinkSeeds::size() and places 0.
   const std::int32_t* targets = nullptr;
   Count num_targets = 0;  ///< seeds of the last block, or links; padded ones included
 };

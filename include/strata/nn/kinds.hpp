@@ -15,9 +15,12 @@ enum class ModelKind : std::uint8_t {
   rsage,  ///< a sage for each relation, summed
   rgat,   ///< a gat for each relation, summed
   hgt,    ///< heterogeneous graph transformer
+  none,   ///< no layers: the input rows are the outputs
 };
 /// Whether a model's layers take graphs of several types of nodes and edges.
 constexpr bool takes_types(ModelKind kind) { return kind >= ModelKind::rgcn; }
+/// The score of an edge, from the rows of its ends; see Decoder.
+enum class DecoderKind : std::uint8_t { automatic, dot, distmult, complex, rotate, transe, mlp };
 /// Whether a model's layers have attention heads.
 constexpr bool has_heads(ModelKind kind) {
   return kind == ModelKind::gat || kind == ModelKind::rgat || kind == ModelKind::hgt;
@@ -37,7 +40,18 @@ inline constexpr auto enum_names<nn::ModelKind> =
                                             {nn::ModelKind::rgcn, "rgcn"},
                                             {nn::ModelKind::rsage, "rsage"},
                                             {nn::ModelKind::rgat, "rgat"},
-                                            {nn::ModelKind::hgt, "hgt"}});
+                                            {nn::ModelKind::hgt, "hgt"},
+                                            {nn::ModelKind::none, "none"}});
+
+template <>
+inline constexpr auto enum_names<nn::DecoderKind> =
+    std::to_array<EnumName<nn::DecoderKind>>({{nn::DecoderKind::automatic, "auto"},
+                                              {nn::DecoderKind::dot, "dot"},
+                                              {nn::DecoderKind::distmult, "distmult"},
+                                              {nn::DecoderKind::complex, "complex"},
+                                              {nn::DecoderKind::rotate, "rotate"},
+                                              {nn::DecoderKind::transe, "transe"},
+                                              {nn::DecoderKind::mlp, "mlp"}});
 
 template <>
 inline constexpr auto enum_names<nn::Aggregate> =

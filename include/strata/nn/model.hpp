@@ -53,6 +53,8 @@ struct ExactInput {
 
 /// Abilities of a model beyond a forward pass, and needs for one. The defaults suit every model.
 struct ModelTraits {
+  /// Layers read the rows of neighbors.
+  bool reads_neighbors = true;
   /// Layers read Block::src_in_degrees.
   bool needs_in_degrees = false;
   /// The gradient of the input layer's parameters passes through its block's transpose, as it does where

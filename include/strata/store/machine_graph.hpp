@@ -37,8 +37,8 @@ struct LoadOptions {
   /// Lists have the edges among training nodes only, as inductive training reads them; all edges are in
   /// MachineGraph::whole_view(). Not with `edge_ids`. No lists of other machines' nodes are kept.
   bool train_edges_only = false;
-  /// Lists have only its edges of training; MachineGraph::held_out() has the others. Not with
-  /// `edge_ids`. No lists of other machines' nodes are kept.
+  /// Lists have only its edges of training; MachineGraph::held_edges() has the others, too. No lists of other
+  /// machines' nodes are kept.
   std::optional<graph::EdgeSplit> edge_split = {};
   bool leaves_edges_out() const { return train_edges_only || edge_split.has_value(); }
   bool in_degrees = false;
@@ -106,11 +106,6 @@ class FeatureArrival {
 
 struct GraphState;
 
-/// An edge by the global ids of its ends.
-struct HeldOutEdge {
-  NodeId source = 0, destination = 0;
-};
-
 /// The parts that this machine hosts, once in its memory, as OpenGraph::place() made it. An owner.
 class MachineGraph {
  public:
@@ -134,9 +129,6 @@ class MachineGraph {
   /// GPUs read them in host memory then. Otherwise the same.
   const GraphView& whole_view() const;
   const GraphView& whole_host_view() const;
-  /// This rank's share of the edges that LoadOptions::edge_split leaves out; all ranks together have each
-  /// once. None of Split::train.
-  std::span<const HeldOutEdge> held_out(graph::Split split) const;
   bool is_replicated() const;           ///< on all machines alike
   const HaloLists* halo_lists() const;  ///< null: none
   /// Row r belongs to global id first_node + r; the rows of halo_rows() follow. Columns are the manifest's
@@ -160,7 +152,8 @@ class MachineGraph {
   std::span<const NodeId> valid_nodes() const;  ///< of this machine, ascending
   std::span<const NodeId> test_nodes() const;
   /// [edges, 3] source, destination and edge id of each edge of a split that no list has, by original ids,
-  /// ascending by edge id; of all machines. Empty for Split::train.
+  /// ascending by edge id, which is -1 where LoadOptions::edge_split holds edges out and no ids are loaded; of all
+  /// machines. Both directions of an undirected edge are one. Empty for Split::train.
   std::span<const std::int64_t> held_edges(graph::Split split) const;
 
   /// What lies where, for the banner.

@@ -36,19 +36,59 @@ struct LrSchedule {
 /// The method of sampling, and for LABOR whether layers share their random numbers.
 enum class SamplerKind : std::uint8_t { uniform, weighted, labor, labor_dependent };
 /// What is learned.
-enum class TaskKind : std::uint8_t { node, link };
+enum class TaskKind : std::uint8_t { node, link, edge };
 /// The edges that a step of links leaves out of its batches: the links themselves, and those from their
 /// destinations to their sources.
 enum class Exclusion : std::uint8_t { off, self, reverse };
+/// The ends of links that negatives stand for.
+enum class NegativeEnds : std::uint8_t { destination, both };
 enum class LossKind : std::uint8_t {
   cross_entropy,
-  bce,  ///< every class against the others; a link and its negatives
-  bpr,  ///< of links
-  mse,  ///< this and those below are of regression; see make_node_targets()
+  bce,    ///< every class against the others; a link and its negatives
+  focal,  ///< of classes
+  bpr,    ///< this and those below are of links; see LinkLoss
+  margin,
+  contrastive,
+  adversarial,
+  mse,  ///< this and those below are of regression; see TargetLoss
   mae,
   huber,
+  quantile,
+};
+/// A loss, with the number that some have: the margin, a temperature, focal's exponent, a quantile.
+struct LossChoice {
+  LossKind kind = LossKind::cross_entropy;
+  double value = 0;
+
+  LossChoice() = default;
+  LossChoice(LossKind k) : kind(k), value(default_value(k)) {}
+  LossChoice(LossKind k, double v) : kind(k), value(v) {}
+  operator LossKind() const { return kind; }
+  /// 0: the loss has no number.
+  static double default_value(LossKind kind) {
+    switch (kind) {
+      case LossKind::focal:
+        return 2;
+      case LossKind::margin:
+      case LossKind::contrastive:
+      case LossKind::adversarial:
+        return 1;
+      case LossKind::quantile:
+        return 0.5;
+      default:
+        return 0;
+    }
+  }
 };
 inline bool is_regression(LossKind loss) { return loss >= LossKind::mse; }
+/// Whether links are told from their negatives by it.
+inline bool ranks_links(LossKind loss) { return loss != LossKind::focal && !is_regression(loss); }
+/// A decoder, with its options.
+struct DecoderChoice {
+  nn::DecoderKind kind = nn::DecoderKind::automatic;
+  double value = 1;  ///< the margin of rotate, the norm of transe
+  bool l1 = false;   ///< of rotate: the sum of the lengths of complex numbers
+};
 /// See Scores; automatic: accuracy of classes, rmse of regression, mrr of links.
 enum class Metric : std::uint8_t { automatic, accuracy, macro_f1, roc_auc, rmse, mae, r2, mrr, hits_10 };
 /// The optimizer of learned rows, which updates only those of a step's batches.
@@ -88,10 +128,15 @@ template <>
 inline constexpr auto enum_names<train::LossKind> =
     std::to_array<EnumName<train::LossKind>>({{train::LossKind::cross_entropy, "cross-entropy"},
                                               {train::LossKind::bce, "bce"},
+                                              {train::LossKind::focal, "focal"},
                                               {train::LossKind::bpr, "bpr"},
+                                              {train::LossKind::margin, "margin"},
+                                              {train::LossKind::contrastive, "contrastive"},
+                                              {train::LossKind::adversarial, "adversarial"},
                                               {train::LossKind::mse, "mse"},
                                               {train::LossKind::mae, "mae"},
-                                              {train::LossKind::huber, "huber"}});
+                                              {train::LossKind::huber, "huber"},
+                                              {train::LossKind::quantile, "quantile"}});
 
 template <>
 inline constexpr auto enum_names<train::RowOptimizer> = std::to_array<EnumName<train::RowOptimizer>>(
@@ -111,7 +156,11 @@ inline constexpr auto enum_names<train::Metric> =
 
 template <>
 inline constexpr auto enum_names<train::TaskKind> = std::to_array<EnumName<train::TaskKind>>(
-    {{train::TaskKind::node, "node"}, {train::TaskKind::link, "link"}});
+    {{train::TaskKind::node, "node"}, {train::TaskKind::link, "link"}, {train::TaskKind::edge, "edge"}});
+
+template <>
+inline constexpr auto enum_names<train::NegativeEnds> = std::to_array<EnumName<train::NegativeEnds>>(
+    {{train::NegativeEnds::destination, "destination"}, {train::NegativeEnds::both, "both"}});
 
 template <>
 inline constexpr auto enum_names<train::Exclusion> =
@@ -205,10 +254,16 @@ struct TrainConfig {
   Count warmup_steps = 0;  ///< updates over which the learning rate grows to its full value
   double clip_grad = 0.0;  ///< largest Euclidean norm of the gradient; 0: no limit
   TaskKind task = TaskKind::node;
-  Count negatives = 1;                     ///< of a link in training
+  /// Names of the relations whose edges are links, separated by commas; empty: all but reverses.
+  std::string relation;
+  DecoderChoice decoder;
+  std::string targets;  ///< of edges: a .npy file
+  Count negatives = 1;  ///< of a link in training
+  NegativeEnds negative_ends = NegativeEnds::destination;
+  bool link_weights = false;               ///< the losses of links count by the weights of their edges
   Exclusion exclude = Exclusion::reverse;  ///< of links
   std::string edge_split = "0.1,0.1";      ///< of links: shares for validation and test
-  LossKind loss = LossKind::cross_entropy;
+  LossChoice loss;
   bool scale_targets = true;  ///< of regression: to mean 0 and standard deviation 1
   double label_smoothing = 0.0;
   std::string class_weights;   ///< one number per class, separated by commas, or "balanced"; empty: all 1
@@ -239,7 +294,7 @@ struct TrainConfig {
   int eval_every = 1;                 ///< epochs; 0: only at the end
   std::vector<int> eval_fanouts;      ///< empty: exact, layer by layer over all nodes
   Metric metric = Metric::automatic;  ///< what "best" means
-  Count eval_negatives = 100;         ///< of a link in evaluation
+  Count eval_negatives = 100;         ///< of a link in evaluation; 0: all nodes that its end could be
   int patience = 0;                   ///< evaluations without improvement before the run ends; 0: never
   int checkpoint_every = 1;           ///< epochs; 0: only when stopped
   bool resume = false;
@@ -254,6 +309,7 @@ struct TrainConfig {
   Provenance provenance;
 
   int num_layers() const { return static_cast<int>(fanouts.size()); }
+  bool of_links() const { return task != TaskKind::node; }  ///< whether seeds are edges
   sampling::Method sampling_method() const {
     return sampler == SamplerKind::uniform    ? sampling::Method::uniform
            : sampler == SamplerKind::weighted ? sampling::Method::weighted
@@ -267,8 +323,11 @@ struct TrainConfig {
 /// it.
 void validate(const TrainConfig& config);
 
-/// The split of --edge-split, keyed by the seed. Throws InputError.
+/// The split of --edge-split, keyed by the seed, of all relations. Throws InputError.
 graph::EdgeSplit edge_split_of(const TrainConfig& config);
+
+/// The config with what its choices mean: a model without layers samples no neighbors.
+TrainConfig settled(const TrainConfig& config);
 
 /// The metric, with what `automatic` means for the config's loss.
 Metric chosen_metric(const TrainConfig& config);

@@ -19,12 +19,22 @@ struct InferenceRequest {
   std::string logits;  ///< .npy or .csv file for logits; empty: scores only
   std::string nodes;   ///< .npy file of original ids, whose logits are wanted in this order; empty: `split`
   NodeSplit split = NodeSplit::all;
+  /// Of a run that learns links or edges: a .npy file [pairs, 2] of sources and destinations, whose scores are
+  /// wanted, or [pairs, 3] with the number of the relation among the run's. Ids count within types.
+  std::string pairs = {};
+  /// Of a run that learns links: so many of the best destinations are wanted for each of `nodes`, or of all nodes that
+  /// may be sources; 0: none.
+  Count top = 0;
+  std::string relation = {};  ///< of `top`; may be empty if the run has one
+
+  bool of_pairs() const { return !pairs.empty() || top > 0; }
 };
 
 /// The part of a run's configuration that makes its model; all else has its default.
 TrainConfig inference_config(const TrainConfig& run);
 
 struct InferenceResult {
+  bool scored = true;  ///< there are scores
   Scores valid, test;
   bool stopped = false;  ///< by a signal: there is no result
 };

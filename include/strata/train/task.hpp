@@ -76,6 +76,8 @@ struct ScoreWork {
   std::function<void()> alive = [] {};  ///< called after every piece of work, for watchdogs
 };
 
+struct EdgeTargets;  // task/edge_targets.hpp
+
 /// Collects the predictions of one split on this rank; finish() adds up those of all ranks.
 class ScoreBoard {
  public:
@@ -123,9 +125,13 @@ class Task {
   virtual Scores no_scores() const = 0;
   /// The name of the score that the best epoch is chosen by.
   virtual std::string metric() const = 0;
-  /// Whether seeds are links instead of nodes, which LinkLoss and LinkScoreBoard learn and score: it has
-  /// neither targets nor a Loss nor a ScoreBoard then.
+  /// Whether seeds are edges instead of nodes. A decoder computes what is learned from a model's outputs. Without
+  /// edge_targets(), edges are told from negatives by LinkLoss, and scored by LinkScoreBoard: the task has neither
+  /// a Loss nor a ScoreBoard then.
   virtual bool of_links() const { return false; }
+  /// The targets of edges; null: they have none.
+  virtual const EdgeTargets* edge_targets() const { return nullptr; }
+  virtual Count decoder_cols() const { return 1; }  ///< what a decoder computes for an edge
   /// Whether its losses count hits, so that records have the share of right seeds.
   virtual bool counts_hits() const { return true; }
   /// Turns a node's outputs, in place, into what is written as its prediction.
@@ -148,9 +154,13 @@ std::unique_ptr<Task> make_node_classes(const TrainConfig& config);
 /// that was trained before have its scale.
 std::unique_ptr<Task> make_node_targets(const TrainConfig& config, const ModelFacts& facts = {});
 
-/// The task of predicting edges: a model's outputs are rows of --hidden columns whose dot products score
-/// pairs. The scores are mrr, hits_10 and roc_auc.
+/// The task of predicting edges: a decoder scores pairs by rows that a model computes for their ends. The scores
+/// are mrr, hits_10 and roc_auc.
 std::unique_ptr<Task> make_link_prediction(const TrainConfig& config);
+
+/// The task of predicting classes or numbers of edges, from a file of targets; without a file, `facts` of a trained
+/// model have their shape. The scores are those of nodes; of two classes also roc_auc and ap. Throws InputError.
+std::unique_ptr<Task> make_edge_targets(const TrainConfig& config, const ModelFacts& facts = {});
 
 /// The task that the config's task and loss mean; `facts` as above.
 std::unique_ptr<Task> make_task(const TrainConfig& config, const ModelFacts& facts = {});

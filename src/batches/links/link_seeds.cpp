@@ -114,11 +114,21 @@ LinkSeeds::LinkSeeds(LinkGraph graph, const comm::Communicator& ranks,
       draw_source_(options_.source_candidates, options_.negatives.source_weights, "sources"),
       draw_destination_(options_.destination_candidates, options_.negatives.destination_weights,
                         "destinations") {
+  for (const Range& nodes : options_.relations.sources)
+    of_relations_[0].emplace_back(nodes, std::span<const double>(), "sources");
+  for (const Range& nodes : options_.relations.destinations)
+    of_relations_[1].emplace_back(nodes, std::span<const double>(), "destinations");
   ranks.together([&] {
     check(options_);
     if (options_.negatives.mode == Mode::none) return;
     if (options_.negatives.mode == Mode::listed || options_.negatives.mode == Mode::in_batch) return;
-    if (!draw_destination_.any() || (options_.negatives.mode == Mode::binary && !draw_source_.any()))
+    const auto any = [](const CandidateDraw& draw) { return draw.any(); };
+    const bool draws_both = options_.negatives.mode == Mode::binary || options_.negatives.mode == Mode::both;
+    const bool of_several = !of_relations_[0].empty();
+    const bool has_nodes =
+        of_several ? std::ranges::all_of(of_relations_[1], any) && std::ranges::all_of(of_relations_[0], any)
+                   : any(draw_destination_) && (!draws_both || any(draw_source_));
+    if (!has_nodes)
       throw InputError("there are no nodes to draw negatives from",
                        "Name a relation whose types have nodes.");
     if (options_.negatives.strict && !graph_.stored->is_replicated() && ranks.size() > 1 &&
@@ -174,6 +184,9 @@ Count LinkSeeds::most_nodes(Count links, Count of_step) const {
     case Mode::binary:
       negatives = 2 * (most_drawn(links) + links);
       break;
+    case Mode::both:
+      negatives = 2 * most_drawn(links);
+      break;
     case Mode::triplet:
     case Mode::listed:
       negatives = most_drawn(links);
@@ -193,11 +206,22 @@ Count LinkSeeds::most_excluded(Count links) const {
                   halo_entries_.most_per_link() + halo_reverse_entries_.most_per_link());
 }
 
-Count LinkSeeds::places_per_link() const {
-  const Mode mode = options_.negatives.mode;
-  if (mode == Mode::none) return 2;
-  return mode == Mode::triplet || mode == Mode::listed ? 2 + static_cast<Count>(options_.negatives.amount)
-                                                       : 0;
+PlacesPerLink LinkSeeds::places_per_link() const {
+  const Count all = 1 + static_cast<Count>(options_.negatives.amount);
+  switch (options_.negatives.mode) {
+    case Mode::none:
+      return {.sources = 1, .destinations = 1};
+    case Mode::triplet:
+    case Mode::listed:
+      return {.sources = 1, .destinations = all};
+    case Mode::both:
+      return {.sources = all, .destinations = all};
+    case Mode::binary:
+    case Mode::joint:
+    case Mode::in_batch:
+      return {};
+  }
+  return {};
 }
 
 LinkPairs LinkSeeds::pairs_of(const Step& step, std::vector<NodeId>& nodes) const {
@@ -248,16 +272,17 @@ void LinkSeeds::draw(const Step& step, Pairs& pairs) const {
   struct Negative {
     std::uint64_t key;
     Count number;  // among those of its link
-    NodeId source;
+    Count link;
   };
-  const bool is_binary = options_.negatives.mode == Mode::binary;
+  const bool is_binary = options_.negatives.mode == Mode::binary,
+             draws_sources = is_binary || options_.negatives.mode == Mode::both;
   std::vector<Negative> negatives;
   for (std::size_t i = 0; i < step.links.size(); ++i) {
     const Count link = step.links[i];
     const Count count = is_binary ? negatives_of(options_.negatives.amount, step.numbers[i]).count
                                   : static_cast<Count>(options_.negatives.amount);
     const std::uint64_t key = node_key(step.key, RandomUse::negative, 0, link);
-    for (Count k = 0; k < count; ++k) negatives.push_back({key, k, options_.sources[at(link)]});
+    for (Count k = 0; k < count; ++k) negatives.push_back({key, k, link});
   }
   std::vector<NodeId> sources(negatives.size()), destinations(negatives.size());
   std::vector<std::size_t> undrawn(negatives.size());
@@ -265,18 +290,19 @@ void LinkSeeds::draw(const Step& step, Pairs& pairs) const {
   std::vector<NodeId> drawn;  // of undrawn: sources if they are drawn, then destinations
   for (Count round = 0; round < kDraws && !undrawn.empty(); ++round) {
     drawn.clear();
-    const auto draw_ends = [&](const CandidateDraw& candidates, Count end) {
+    const auto draw_ends = [&](End end) {
+      const Count word = end == End::source ? 0 : 1;
       for (const std::size_t i : undrawn)
-        drawn.push_back(
-            candidates(word_of(negatives[i].key, (negatives[i].number * kDraws + round) * 2 + end)));
+        drawn.push_back(candidates(negatives[i].link, end)(
+            word_of(negatives[i].key, (negatives[i].number * kDraws + round) * 2 + word)));
     };
-    if (is_binary) draw_ends(draw_source_, 0);
-    draw_ends(draw_destination_, 1);
+    if (draws_sources) draw_ends(End::source);
+    draw_ends(End::destination);
     if (graph_.global_ids) graph_.global_ids(std::vector(drawn), drawn.data());
     for (std::size_t j = 0; j < undrawn.size(); ++j) {
       const std::size_t i = undrawn[j];
-      sources[i] = is_binary ? drawn[j] : negatives[i].source;
-      destinations[i] = drawn[is_binary ? undrawn.size() + j : j];
+      sources[i] = draws_sources ? drawn[j] : options_.sources[at(negatives[i].link)];
+      destinations[i] = drawn[draws_sources ? undrawn.size() + j : j];
     }
     if (!options_.negatives.strict) break;
     std::erase_if(undrawn, [&](std::size_t i) { return !is_wrong(sources[i], destinations[i]); });
@@ -285,7 +311,7 @@ void LinkSeeds::draw(const Step& step, Pairs& pairs) const {
   const bool leaves_out = is_binary && options_.negatives.strict;
   for (std::size_t i = 0; i < negatives.size(); ++i) {
     if (leaves_out && std::ranges::binary_search(undrawn, i)) continue;
-    if (is_binary) pairs.sources.push_back(sources[i]);
+    if (draws_sources) pairs.sources.push_back(sources[i]);
     pairs.destinations.push_back(destinations[i]);
   }
 }
@@ -324,6 +350,12 @@ void LinkSeeds::append_shared(const Step& step, Count group, std::vector<NodeId>
     drawn.push_back(draw_destination_(word_of(key, k)));
   if (graph_.global_ids) graph_.global_ids(std::vector(drawn), drawn.data());
   destinations.insert(destinations.end(), drawn.begin(), drawn.end());
+}
+
+const CandidateDraw& LinkSeeds::candidates(Count link, End end) const {
+  if (of_relations_[0].empty()) return end == End::source ? draw_source_ : draw_destination_;
+  const RelationId relation = options_.relations.of_links[at(link)];
+  return of_relations_[end == End::source ? 0 : 1][at(Count{relation})];
 }
 
 bool LinkSeeds::is_wrong(NodeId source, NodeId destination) const {

@@ -242,7 +242,8 @@ void WholeSource::complete() {
   if (options_.in_degrees && !options_.degrees_of_loops)
     leave_loops_out(*state_->regions, machine_, machine_.communicator());
   if (options_.edge_split) {
-    state_->held_out = hold_out_edges(*state_->regions, *options_.edge_split, machine_);
+    hold_out_edges(*state_->regions, *options_.edge_split, state_->manifest, machine_,
+                   machine_.communicator());
     count_degrees(*state_->regions, machine_, machine_.communicator(), options_.degrees_of_loops);
   }
   if (!options_.train_edges_only) return;

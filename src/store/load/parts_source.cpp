@@ -87,8 +87,7 @@ class PartsSource : public GraphSource {
     if (options_.in_degrees && !options_.degrees_of_loops)
       leave_loops_out(*state_->regions, machine_, world_);
     if (options_.edge_split) {
-      world_.together(
-          [&] { state_->held_out = hold_out_edges(*state_->regions, *options_.edge_split, machine_); });
+      hold_out_edges(*state_->regions, *options_.edge_split, state_->manifest, machine_, world_);
       count_degrees(*state_->regions, machine_, world_, options_.degrees_of_loops);
     }
     if (!options_.train_edges_only) return;

@@ -2,8 +2,11 @@
 #include "load/train_edges.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <functional>
 #include <numeric>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -49,7 +52,7 @@ void visit_lists(const GraphRegions& regions, const comm::Machine& machine, Thre
   });
 }
 
-/// The offsets of the lists that remain. `keeps`: of an edge's destination and source.
+/// The offsets of the lists that remain. `keeps`: of an edge's destination and source, and its position.
 template <typename Keeps>
 HostArray<Count> count_kept(const GraphRegions& regions, const Keeps& keeps, const comm::Machine& machine,
                             ThreadPool& pool) {
@@ -61,8 +64,9 @@ HostArray<Count> count_kept(const GraphRegions& regions, const Keeps& keeps, con
   });
   machine.together([&] {
     visit_lists(regions, machine, pool, [&](Count list, Count begin, Count end, const auto* indices) {
-      indptr.data()[list + 1] = std::count_if(indices + begin, indices + end,
-                                              [&](auto neighbor) { return keeps(first + list, neighbor); });
+      Count kept = 0;
+      for (Count edge = begin; edge < end; ++edge) kept += keeps(first + list, indices[edge], edge);
+      indptr.data()[list + 1] = kept;
     });
   });
   machine.together([&] {
@@ -71,28 +75,25 @@ HostArray<Count> count_kept(const GraphRegions& regions, const Keeps& keeps, con
   return indptr;
 }
 
-/// Sets where the entries of each sublist begin among those that remain; a sublist that lost all is empty.
-template <typename Keeps>
-HostArray<Count> begin_sublists(const GraphRegions& regions, const HostArray<Count>& indptr,
-                                const Keeps& keeps, const comm::Machine& machine, ThreadPool& pool) {
-  const Count sublists = regions.sizes.num_relations > 1 ? regions.sizes.sublists : -1;
-  auto begins = HostArray<Count>::create(machine, sublists + 1, "sublists");
-  if (sublists < 0) return begins;
-  const NodeId first = regions.sizes.first_list();
-  const Count* const old = regions.sublist_begins.data();
-  machine.together([&] {
-    visit_lists(regions, machine, pool, [&](Count list, Count, Count, const auto* indices) {
-      Count place = indptr.data()[list];
-      for (Count s = regions.sublist_first.data()[list]; s < regions.sublist_first.data()[list + 1]; ++s) {
-        begins.data()[s] = place;
-        place += std::count_if(indices + old[s], indices + old[s + 1],
-                               [&](auto neighbor) { return keeps(first + list, neighbor); });
-      }
-    });
-    if (machine.rank() == 0) begins.data()[sublists] = indptr.data()[regions.sizes.num_lists()];
-  });
-  return begins;
-}
+/// Tells where the sublists of a list begin among the edges that remain; one that lost all is empty.
+class SublistMove {
+ public:
+  SublistMove(const GraphRegions& regions, Count* begins, Count list) : begins_(begins) {
+    if (regions.sizes.num_relations == 1) return;
+    old_ = regions.sublist_begins.data();
+    next_ = regions.sublist_first.data()[list];
+    end_ = regions.sublist_first.data()[list + 1];
+  }
+  /// An edge, or the end of the list, comes to lie at `place`.
+  void reach(Count edge, Count place) {
+    while (next_ < end_ && old_[next_] <= edge) begins_[next_++] = place;
+  }
+
+ private:
+  Count* begins_;
+  const Count* old_ = nullptr;
+  Count next_ = 0, end_ = 0;
+};
 
 /// Leaves only the edges that `keeps` returns true for; returns the lists of before. Collective.
 template <typename Keeps>
@@ -103,25 +104,33 @@ WholeLists keep_edges(GraphRegions& regions, const Keeps& keeps, const comm::Mac
   const NodeId first = sizes.first_list();
   const Count kept = indptr.data()[sizes.num_lists()];
   HostIds indices = HostIds::create(machine, kept, sizes.wide_nodes(), name_of(plan::GraphTensor::indices));
-  HostArray<Count> begins = begin_sublists(regions, indptr, keeps, machine, pool);
-  auto edge_ids = HostArray<EdgeId>::create(machine, sizes.edge_ids ? kept : 0, "edge ids");
+  auto begins =
+      HostArray<Count>::create(machine, sizes.num_relations > 1 ? sizes.sublists + 1 : 0, "sublists");
   auto weights =
       HostArray<float>::create(machine, sizes.weights ? kept : 0, name_of(plan::GraphTensor::weights));
+  auto edge_ids =
+      HostArray<EdgeId>::create(machine, sizes.edge_ids ? kept : 0, name_of(plan::GraphTensor::edge_ids));
   auto in_degrees = HostArray<std::int32_t>::create(machine, sizes.in_degrees ? sizes.num_nodes : 0,
                                                     name_of(plan::GraphTensor::in_degrees));
   machine.together([&] {
     indices.visit([&](auto* out) {
       visit_lists(regions, machine, pool, [&](Count list, Count begin, Count end, const auto* all) {
         Count place = indptr.data()[list];
+        SublistMove sublists(regions, begins.data(), list);
         for (Count edge = begin; edge < end; ++edge) {
-          if (!keeps(first + list, all[edge])) continue;
-          if (sizes.weights) weights.data()[place] = regions.weights.data()[edge];
+          sublists.reach(edge, place);
+          if (!keeps(first + list, all[edge], edge)) continue;
           if (sizes.edge_ids) edge_ids.data()[place] = regions.edge_ids.data()[edge];
+          if (sizes.weights) weights.data()[place] = regions.weights.data()[edge];
           using Id = std::remove_pointer_t<decltype(out)>;
           out[place++] = static_cast<Id>(all[edge]);
         }
+        sublists.reach(end, place);
       });
     });
+  });
+  machine.together([&] {
+    if (machine.rank() == 0 && sizes.num_relations > 1) begins.data()[sizes.sublists] = kept;
   });
   sizes.local_edges = kept;
   return {.indptr = std::exchange(regions.indptr, std::move(indptr)),
@@ -158,6 +167,70 @@ void set_degrees(const GraphRegions& regions, std::span<const NodeId> nodes, con
   machine.barrier();
 }
 
+using graph::Split;
+using Triple = std::array<std::int64_t, 3>;  // source, destination and edge id
+
+EdgeId id_at(const HostArray<EdgeId>& ids, Count edge) { return ids.size() > 0 ? ids.data()[edge] : -1; }
+
+/// The edges that a split holds out of a machine's lists.
+class HeldOut {
+ public:
+  HeldOut(const GraphRegions& regions, const graph::EdgeSplit& split, const graph::Manifest& manifest,
+          const comm::Machine& machine)
+      : original_ids_(regions.original_ids.view()),
+        sizes_(regions.sizes),
+        split_(split),
+        undirected_(manifest.undirected),
+        relations_(manifest.types),
+        own_(share_of({regions.sizes.first_node, regions.sizes.num_local}, machine.rank(), machine.size())) {}
+
+  Split split_of(NodeId node, NodeId neighbor, EdgeId edge) const {
+    const int relation = relations_.size() == 1 ? 0 : relations_.relation_of(edge);
+    return split_.draws(relation) ? split_.of(original_ids_[node], original_ids_[neighbor]) : Split::train;
+  }
+
+  /// Appends those of a split to this rank's share of the machine's own nodes; of both directions of an undirected
+  /// edge one.
+  void list(const WholeLists& whole, Split split, std::string& triples) const {
+    whole.indices.visit([&](const auto* indices) {
+      for (NodeId node = own_.first; node < own_.end(); ++node) {
+        const Count* const list = whole.indptr.data() + (node - sizes_.first_list());
+        for (Count entry = list[0]; entry < list[1]; ++entry) {
+          const auto source = static_cast<NodeId>(indices[entry]);
+          const EdgeId edge = id_at(whole.edge_ids, entry);
+          const Triple triple{original_ids_[source], original_ids_[node], edge};
+          if (split_of(node, source, edge) != split || (undirected_ && triple[0] > triple[1])) continue;
+          triples.append(reinterpret_cast<const char*>(triple.data()), sizeof(Triple));
+        }
+      }
+    });
+  }
+
+ private:
+  IdSpan original_ids_;
+  plan::RegionSizes sizes_;  // of the lists' nodes, which stay
+  const graph::EdgeSplit& split_;
+  bool undirected_;
+  graph::RelationRanges relations_;
+  Range own_;
+};
+
+/// The edges of all ranks, by their ids, in memory of the machine. Collective over `world`.
+HostArray<Count> all_edges(const std::string& mine, const comm::Machine& machine,
+                           const comm::Communicator& world, const char* name) {
+  std::string all;
+  for (const std::string& of_rank : world.all_gather(mine)) all += of_rank;
+  auto edges = HostArray<Count>::create(machine, static_cast<Count>(all.size() / sizeof(Count)), name);
+  if (machine.rank() == 0) {
+    std::vector<Triple> triples(all.size() / sizeof(Triple));
+    std::memcpy(static_cast<void*>(triples.data()), all.data(), all.size());
+    std::ranges::sort(triples, {}, [](const Triple& t) { return Triple{t[2], t[0], t[1]}; });
+    std::memcpy(static_cast<void*>(edges.data()), static_cast<const void*>(triples.data()), all.size());
+  }
+  machine.barrier();
+  return edges;
+}
+
 }  // namespace
 
 GraphView WholeLists::in_place_of(GraphView lists) const {
@@ -181,38 +254,29 @@ WholeLists keep_train_edges(GraphRegions& regions, const graph::GraphTypes& type
   ThreadPool pool(comm::resources_of(machine).cores);
   const std::vector<bool> seen = seen_nodes(regions, types);
   return keep_edges(
-      regions, [&](NodeId node, NodeId neighbor) { return seen[at(node)] && seen[at(neighbor)]; }, machine,
-      pool);
+      regions, [&](NodeId node, NodeId neighbor, Count) { return seen[at(node)] && seen[at(neighbor)]; },
+      machine, pool);
 }
 
-HeldOutEdges hold_out_edges(GraphRegions& regions, const graph::EdgeSplit& split,
-                            const comm::Machine& machine) {
-  using graph::Split;
+void hold_out_edges(GraphRegions& regions, const graph::EdgeSplit& split, const graph::Manifest& manifest,
+                    const comm::Machine& machine, const comm::Communicator& world) {
   ThreadPool pool(comm::resources_of(machine).cores);
-  const IdSpan original_ids = regions.original_ids.view();
-  const auto split_of = [&](NodeId node, NodeId neighbor) {
-    return split.of(original_ids[node], original_ids[neighbor]);
-  };
-  const WholeLists whole = keep_edges(
-      regions, [&](NodeId node, NodeId neighbor) { return split_of(node, neighbor) == Split::train; },
-      machine, pool);
-  const plan::RegionSizes& sizes = regions.sizes;
-  const Range own = share_of({sizes.first_node, sizes.num_local}, machine.rank(), machine.size());
-  HeldOutEdges held;
-  machine.together([&] {
-    whole.indices.visit([&](const auto* indices) {
-      for (NodeId node = own.first; node < own.end(); ++node) {
-        const Count* const list = whole.indptr.data() + (node - sizes.first_list());
-        for (Count entry = list[0]; entry < list[1]; ++entry) {
-          const auto source = static_cast<NodeId>(indices[entry]);
-          const Split in = split_of(node, source);
-          if (in != Split::train) (in == Split::valid ? held.valid : held.test).push_back({source, node});
-        }
-      }
-    });
+  const HeldOut held(regions, split, manifest, machine);
+  std::string valid, test;
+  world.together([&] {
+    const HostArray<EdgeId>& ids = regions.edge_ids;
+    const WholeLists whole = keep_edges(
+        regions,
+        [&](NodeId node, NodeId neighbor, Count edge) {
+          return held.split_of(node, neighbor, id_at(ids, edge)) == Split::train;
+        },
+        machine, pool);
+    held.list(whole, Split::valid, valid);
+    held.list(whole, Split::test, test);
+    machine.barrier();
   });
-  machine.barrier();
-  return held;
+  regions.valid_edges = all_edges(valid, machine, world, "validation edges");
+  regions.test_edges = all_edges(test, machine, world, "test edges");
 }
 
 void count_degrees(const GraphRegions& regions, const comm::Machine& machine, const comm::Communicator& world,

@@ -21,15 +21,11 @@ struct WholeLists {
   std::int64_t bytes() const;
 };
 
-/// Edges that lists lost, of a rank's share of its machine's own nodes.
-struct HeldOutEdges {
-  std::vector<HeldOutEdge> valid, test;
-};
-
-/// Leaves only the split's edges of training in the lists of `regions`; returns this rank's share of
-/// the others. In-degrees stay: see count_degrees(). Collective over the machine; throws on all ranks alike.
-HeldOutEdges hold_out_edges(GraphRegions& regions, const graph::EdgeSplit& split,
-                            const comm::Machine& machine);
+/// Leaves only the split's edges of training in the lists of `regions`; the others become its held edges, without
+/// ids where edge ids are not loaded. In-degrees stay: see count_degrees(). Collective over `world`: the ranks of all
+/// machines among which the graph is divided; throws on all ranks alike.
+void hold_out_edges(GraphRegions& regions, const graph::EdgeSplit& split, const graph::Manifest& manifest,
+                    const comm::Machine& machine, const comm::Communicator& world);
 
 /// Sets the in-degrees of all nodes to those of the lists, with or without self-loops. Does nothing for
 /// regions without in-degrees. Collective over `world`: the ranks of all machines among which the graph is

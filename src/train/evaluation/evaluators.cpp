@@ -4,10 +4,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "evaluation/link_evaluator.hpp"
 #include "strata/util/error.hpp"
 #include "strata/util/log.hpp"
-#include "task/edge_links.hpp"
 
 namespace strata::train {
 
@@ -23,7 +21,7 @@ Evaluators::Evaluators(RunContext& context, const store::MachineGraph& graph, co
   }
   exact_ = std::make_unique<LayerwiseEvaluator>(evaluation_context());
   if (context.task.of_links()) {
-    links_ = std::make_unique<LinkEvaluator>(evaluation_context(), config, *exact_, global_ids_of(graph));
+    links_ = std::make_unique<LinkEvaluator>(evaluation_context(), config, *exact_);
     return;
   }
   if (config.eval_fanouts.empty()) return;

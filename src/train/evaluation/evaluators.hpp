@@ -5,6 +5,7 @@
 
 #include "checkpoint/progress_state.hpp"
 #include "evaluation/evaluator.hpp"
+#include "evaluation/link_evaluator.hpp"
 #include "run_context.hpp"
 #include "strata/nn/model.hpp"
 #include "strata/store/machine_graph.hpp"
@@ -37,6 +38,7 @@ class Evaluators {
   /// was exact and does not fit here.
   void keep(EvaluationKind kind);
   LayerwiseEvaluator& exact() { return *exact_; }
+  LinkEvaluator& links() { return *links_; }  ///< REQUIRES: a task of links
 
  private:
   EvaluationContext evaluation_context();
@@ -49,8 +51,8 @@ class Evaluators {
   const nn::BlockModel& model_;
   const LearnedRows* const learned_;  // null: none
   std::unique_ptr<LayerwiseEvaluator> exact_;
-  std::unique_ptr<Evaluator> sampled_;  // null where evaluation is exact
-  std::unique_ptr<Evaluator> links_;    // of a task of links
+  std::unique_ptr<Evaluator> sampled_;    // null where evaluation is exact
+  std::unique_ptr<LinkEvaluator> links_;  // of a task of links
   EvaluationKind kind_ = EvaluationKind::undecided;
 };
 

@@ -168,7 +168,7 @@ struct LayerwiseEvaluator::State {
     const int last = model.num_layers() - 1;
     const auto sampler = sampling::make_sampler(
         context.graph->whole_view(),
-        {.fanouts = {-1},
+        {.fanouts = {model.traits().reads_neighbors ? -1 : 0},
          .max_seeds = LayerRunner::kMaxChunkNodes,
          .edge_ids = context.graph->manifest().types.several() && model.traits().needs_types,
          .in_degrees = model.traits().needs_in_degrees},
@@ -252,7 +252,7 @@ struct LayerwiseEvaluator::State {
       const NodeId id = view.original_ids[node];
       if (is_predicted(id)) {
         std::copy_n(rows, outputs, prediction.begin());
-        context.task->to_prediction(prediction, context.graph->manifest());
+        if (!context.task->of_links()) context.task->to_prediction(prediction, context.graph->manifest());
         file.write_row(predicts_all() ? id : id - context.target_ids.first, prediction.data());
       }
       rows += outputs;

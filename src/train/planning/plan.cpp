@@ -120,6 +120,8 @@ plan::LayerArithmetic arithmetic_of(const TrainConfig& config, const graph::Grap
       return {.output_in_out = 1, .sublist_in_out = 1, .matrices_in_out = 2 * relations};
     case nn::ModelKind::rgat:
       return {.pick_in_out = 1, .matrices_in_out = relations};
+    case nn::ModelKind::none:
+      return {};
     case nn::ModelKind::hgt:  // a query and a map of each node; a key and a value of each neighbor
       return {.output_in_out = 1,
               .output_out_out = 1,

@@ -9,6 +9,7 @@
 
 #include "as_tensor.hpp"
 #include "strata/batches/pipeline.hpp"
+#include "strata/nn/decoder.hpp"
 #include "strata/util/error.hpp"
 #include "torch_device.hpp"
 #include "tuning/device_mix.hpp"
@@ -56,6 +57,26 @@ std::unique_ptr<nn::Optimizer> make_optimizer_of(const RunContext& context, Coun
   return nn::make_optimizer(options, parameters.values(), parameters.tail().narrow(0, 0, 1));
 }
 
+/// Adds the decoder that the config names to a model whose outputs it reads.
+void add_decoder(const RunContext& context, const ModelShape& shape, nn::BlockModel& model) {
+  const TrainConfig& config = context.config;
+  const bool of_targets = config.task == TaskKind::edge;
+  const nn::DecoderKind automatic = of_targets ? nn::DecoderKind::mlp : nn::DecoderKind::dot;
+  const nn::DecoderKind kind =
+      config.decoder.kind == nn::DecoderKind::automatic ? automatic : config.decoder.kind;
+  const auto relations = static_cast<std::int64_t>(link_relations(config, shape.types).size());
+  model.register_module("decoder", nn::make_decoder({.kind = kind,
+                                                     .num_relations = relations,
+                                                     .cols = model.output_cols(model.num_layers() - 1),
+                                                     .margin = config.decoder.value,
+                                                     .l1 = config.decoder.l1,
+                                                     .p_norm = config.decoder.value,
+                                                     .hidden = config.hidden,
+                                                     .out_cols = context.task.decoder_cols(),
+                                                     .side_by_side = of_targets,
+                                                     .seed = config.seed}));
+}
+
 }  // namespace
 
 std::shared_ptr<nn::BlockModel> make_model(const RunContext& context, const ModelShape& shape,
@@ -78,6 +99,7 @@ std::shared_ptr<nn::BlockModel> make_model(const RunContext& context, const Mode
                                  .types = shape.types,
                                  .num_bases = config.bases};
   std::shared_ptr<nn::BlockModel> model = make(options);
+  if (context.task.of_links()) add_decoder(context, shape, *model);
   require_f32(*model);
   model->to(torch_device(context.device));
   return model;

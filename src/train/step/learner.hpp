@@ -31,7 +31,7 @@ struct Learner {
 
   std::shared_ptr<nn::BlockModel> model;
   FlatParameters parameters;
-  std::unique_ptr<Loss> loss;  ///< null for a task of links
+  std::unique_ptr<Loss> loss;  ///< as the task has it
   std::unique_ptr<nn::Optimizer> optimizer;
   std::unique_ptr<LearnedRows> rows;  ///< null: none
 };

@@ -54,17 +54,20 @@ RowGradients StepRunner::forward_backward(const batches::LoadedBatch& batch) {
 }
 
 Loss::Result StepRunner::loss_of(const batches::LoadedBatch& batch, const at::Tensor& outputs) const {
-  if (batch.of_links) return (*parts_.link_loss)(outputs, wrap_places(batch), update_seeds_);
+  if (batch.of_links) return (*parts_.pair_loss)(outputs, wrap_links(batch), update_seeds_);
   return (*parts_.loss)(outputs,
                         wrap_words(batch.targets, batch.num_targets, parts_.target_words, parts_.device),
                         update_seeds_);
 }
 
-LinkPlaces StepRunner::wrap_places(const batches::LoadedBatch& batch) const {
-  auto* const places = reinterpret_cast<std::int64_t*>(const_cast<std::int32_t*>(batch.targets));
-  const at::Tensor all = at::from_blob(places, {batch.num_targets * parts_.places_per_link},
+LinkBatch StepRunner::wrap_links(const batches::LoadedBatch& batch) const {
+  const Count links = batch.num_targets, sources = links * parts_.places.sources;
+  auto* const numbers = reinterpret_cast<std::int64_t*>(const_cast<std::int32_t*>(batch.targets));
+  const at::Tensor all = at::from_blob(numbers, {links * parts_.places.numbers()},
                                        at::TensorOptions(at::kLong).device(torch_device(parts_.device)));
-  return {.sources = all.slice(0, 0, batch.num_targets), .destinations = all.slice(0, batch.num_targets)};
+  return {.sources = all.slice(0, links, links + sources),
+          .destinations = all.slice(0, links + sources),
+          .links = all.slice(0, 0, links)};
 }
 
 void StepRunner::run_batch(const batches::LoadedBatch& batch, bool last) {

@@ -56,8 +56,8 @@ class StepRunner {
     LearnedRows* learned = nullptr;        ///< null: the model reads features only
     GradientExchange* exchange = nullptr;  ///< with `learned`
     at::Tensor table = {};  ///< rows that the model reads in place; undefined: they are gathered
-    const LinkLoss* link_loss = nullptr;  ///< of batches of links
-    Count places_per_link = 0;            ///< with `link_loss`
+    const PairLoss* pair_loss = nullptr;  ///< of batches of links
+    batches::PlacesPerLink places = {};   ///< with `pair_loss`
     bool graphs = false;                  ///< replay what a padded batch does as a CUDA graph
     batches::Trace* trace = nullptr;      ///< the sums of gradients are added to it; null: nothing
   };
@@ -86,7 +86,7 @@ class StepRunner {
   const RowGradients& replay(const batches::LoadedBatch& batch);
   RowGradients forward_backward(const batches::LoadedBatch& batch);
   Loss::Result loss_of(const batches::LoadedBatch& batch, const at::Tensor& outputs) const;
-  LinkPlaces wrap_places(const batches::LoadedBatch& batch) const;
+  LinkBatch wrap_links(const batches::LoadedBatch& batch) const;
   void keep(const RowGradients& gradients, bool last);
   void update();
   struct Readback {

@@ -27,10 +27,10 @@ namespace strata::train {
 namespace {
 
 void check(const ClassLossOptions& options, Count num_classes) {
-  if (options.multi_label && options.kind != LossKind::bce)
+  if (options.multi_label && options.kind == LossKind::cross_entropy)
     throw InputError(
         "--loss cross-entropy needs one class per node, but nodes of this graph may have several",
-        "Use --loss bce.");
+        "Use --loss bce or focal.");
   if (!(options.label_smoothing >= 0 && options.label_smoothing < 1)) {
     throw InputError(fmt::format("--label-smoothing: {} is not in [0, 1)", options.label_smoothing),
                      "Give a share such as 0.1.");
@@ -101,6 +101,29 @@ SumAndGradient binary_cross_entropy(const Targets& targets, const at::Tensor& lo
           .gradient = at::sigmoid(logits).sub(wanted).mul(weights)};
 }
 
+/// Cross entropies times (1 - p)^gamma, where p is the probability of what is right, and their weights' gradients.
+/// `entropy` = -log p; `slope`: its gradient.
+SumAndGradient focused(const at::Tensor& entropy, const at::Tensor& slope, const at::Tensor& weights,
+                       double gamma) {
+  const at::Tensor right = entropy.neg().exp(), wrong = entropy.neg().expm1().neg();
+  const at::Tensor factor = wrong.pow(gamma);
+  // At p = 1 both factors of the second term are 0, also where gamma is below 1.
+  const at::Tensor change =
+      wrong.clamp_min(1e-12).pow(gamma - 1).mul(gamma).mul(right).mul(entropy).add(factor);
+  return {.sum = factor.mul(entropy).mul(weights).sum(), .gradient = change.mul(weights).mul(slope)};
+}
+
+SumAndGradient focal(const Targets& targets, const at::Tensor& logits, const ClassLossOptions& options) {
+  if (options.multi_label) {
+    const at::Tensor entropy = at::softplus(logits).sub(targets.is_label.mul(logits));
+    return focused(entropy, at::sigmoid(logits).sub(targets.is_label),
+                   targets.weights.div(static_cast<double>(logits.size(1))), options.kind.value);
+  }
+  const at::Tensor log_p = at::log_softmax(logits, 1), of_label = targets.is_label.mul(targets.weights);
+  return focused(targets.is_label.mul(log_p).sum(1, /*keepdim=*/true).neg(),
+                 log_p.exp().sub(targets.is_label), of_label.sum(1, /*keepdim=*/true), options.kind.value);
+}
+
 #if STRATA_WITH_CUDA
 Loss::Result on_gpu(const ClassLossOptions& options, const at::Tensor& weights, const at::Tensor& logits,
                     const at::Tensor& labels, const at::Tensor& total) {
@@ -138,12 +161,14 @@ Loss::Result ClassLoss::operator()(const at::Tensor& logits, const at::Tensor& l
                                    const at::Tensor& total) const {
   const at::NoGradGuard no_grad;
 #if STRATA_WITH_CUDA
-  if (logits.is_cuda()) return on_gpu(options_, weights_, logits, labels, total);
+  if (logits.is_cuda() && options_.kind != LossKind::focal)
+    return on_gpu(options_, weights_, logits, labels, total);
 #endif
   const Targets targets(weights_, classes_, labels, options_.multi_label);
   const SumAndGradient of_sum = options_.kind == LossKind::bce
                                     ? binary_cross_entropy(targets, logits, options_)
-                                    : cross_entropy(targets, logits, options_);
+                                : options_.kind == LossKind::focal ? focal(targets, logits, options_)
+                                                                   : cross_entropy(targets, logits, options_);
   const at::Tensor correct = targets.correct(logits, labels, options_.multi_label);
   return {.gradient = of_sum.gradient.div(total),
           .outcome = at::stack({of_sum.sum, correct.to(at::kFloat), targets.labelled.sum()})};

@@ -12,10 +12,10 @@
 namespace strata::train {
 
 struct ClassLossOptions {
-  LossKind kind = LossKind::cross_entropy;
+  LossChoice kind = LossKind::cross_entropy;
   double label_smoothing = 0;  ///< in [0, 1): the share of a target that is spread over all classes
   std::vector<double> class_weights = {};  ///< one per class; empty: all 1
-  bool multi_label = false;                ///< labels are sets of classes (label_sets.hpp); bce only
+  bool multi_label = false;                ///< labels are sets of classes (label_sets.hpp); bce and focal
 };
 
 /// Cross entropy for label y with class weights w and smoothing s over C classes, as in
@@ -26,9 +26,12 @@ struct ClassLossOptions {
 /// bce is the mean over the classes of the binary cross entropies, weighted by w[c]. The target is 1 - s/2
 /// for y (with several labels, for each of them) and s/2 for the other classes.
 ///
+/// focal is cross entropy times w[y] (1 - p[y])^gamma (https://arxiv.org/abs/1708.02002), without smoothing; with
+/// several labels per node, that of the binary cross entropies.
+///
 /// A seed is right if its largest logit is that of its label; with several labels per node, its hit is the
 /// share of classes whose logit has the right sign. With one class per node, a negative label means that the
-/// seed has none and does not count. On a GPU, it launches two kernels.
+/// seed has none and does not count. On a GPU, cross entropy and bce launch two kernels.
 class ClassLoss final : public Loss {
  public:
   /// Throws InputError for cross entropy with several labels per node, a smoothing outside [0, 1), and

@@ -2,6 +2,7 @@
 #include "strata/train/config.hpp"
 #include "strata/train/task.hpp"
 #include "task/link_scores.hpp"
+#include "type_choices.hpp"
 
 namespace strata::train {
 namespace {
@@ -11,7 +12,9 @@ class LinkPrediction final : public Task {
   explicit LinkPrediction(const TrainConfig& config) : config_(config) {}
   void require(const TaskInput&) const override {}
   bool of_links() const override { return true; }
-  Count output_cols(const graph::Manifest&) const override { return config_.hidden; }
+  Count output_cols(const graph::Manifest& manifest) const override {
+    return output_cols_for_decoder(config_, manifest);
+  }
   batches::SeedTargets targets(const store::MachineGraph&) const override { return {}; }
   std::unique_ptr<Loss> make_loss(const store::MachineGraph&, const comm::Ranks&) const override {
     return nullptr;

@@ -53,7 +53,7 @@ class NodeClasses final : public Task {
 void NodeClasses::require(const TaskInput& input) const {
   if (input.targets > 0)
     throw InputError(fmt::format("--loss {} predicts classes, but {} has targets of regression",
-                                 enum_name(config_.loss), input.graph),
+                                 enum_name(config_.loss.kind), input.graph),
                      "Use --loss mse, mae or huber.");
   if (input.num_classes == 1 && !input.multi_label) {
     throw InputError(
@@ -64,10 +64,10 @@ void NodeClasses::require(const TaskInput& input) const {
     throw InputError(fmt::format("{}: the graph has no labels", input.graph),
                      "Build it from an input with node labels.");
   }
-  if (input.multi_label && config_.loss != LossKind::bce) {
+  if (input.multi_label && config_.loss == LossKind::cross_entropy) {
     throw InputError(fmt::format("--loss {} needs one class per node, but nodes of {} may have several",
-                                 enum_name(config_.loss), input.graph),
-                     "Use --loss bce.");
+                                 enum_name(config_.loss.kind), input.graph),
+                     "Use --loss bce or focal.");
   }
   if (config_.metric == Metric::roc_auc && input.num_classes != 2 && !input.multi_label) {
     throw InputError(

@@ -1,39 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "strata/train/config.hpp"
 #include "strata/train/task.hpp"
 #include "strata/util/error.hpp"
 #include "task/target_loss.hpp"
+#include "task/target_scales.hpp"
 #include "task/target_scores.hpp"
 #include "torch_device.hpp"
 
 namespace strata::train {
 namespace {
 
-using Scales = std::vector<graph::TargetScale>;
-
-constexpr const char* kScales = "target_scales";  // in a model's file: [[mean, deviation], ...]
-
-Scales read_scales(const ModelFacts& facts) {
-  const auto found = facts.find(kScales);
-  if (found == facts.end()) return {};
-  Scales scales;
-  try {
-    for (const auto& [mean, deviation] :
-         nlohmann::json::parse(found->second).get<std::vector<std::pair<double, double>>>())
-      scales.push_back({.mean = mean, .deviation = deviation});
-  } catch (const nlohmann::json::exception&) {
-    throw InputError(fmt::format("the model's {} are no list of pairs", kScales), "Train it again.");
-  }
-  return scales;
-}
-
 class NodeTargets final : public Task {
  public:
-  NodeTargets(const TrainConfig& config, Scales learned) : config_(config), learned_(std::move(learned)) {}
+  NodeTargets(const TrainConfig& config, TargetScales learned)
+      : config_(config), learned_(std::move(learned)) {}
   void require(const TaskInput& input) const override;
   Count output_cols(const graph::Manifest& manifest) const override { return std::ssize(manifest.targets); }
   batches::SeedTargets targets(const store::MachineGraph& graph) const override {
@@ -49,15 +31,12 @@ class NodeTargets final : public Task {
   std::string metric() const override { return std::string(enum_name(chosen_metric(config_))); }
   bool counts_hits() const override { return false; }
   void to_prediction(std::span<float> outputs, const graph::Manifest& manifest) const override {
-    for (std::size_t c = 0; c < outputs.size(); ++c) {
-      const graph::TargetScale unit = scale(manifest, c);
-      outputs[c] = static_cast<float>(outputs[c] * unit.deviation + unit.mean);
-    }
+    to_units(scales(manifest), outputs);
   }
   ModelFacts facts(const graph::Manifest& manifest) const override {
-    nlohmann::json columns = nlohmann::json::array();
-    for (const graph::TargetScale& scale : scales(manifest)) columns.push_back({scale.mean, scale.deviation});
-    return {{kScales, columns.dump()}};
+    ModelFacts facts;
+    add_scales(scales(manifest), facts);
+    return facts;
   }
 
  private:
@@ -66,21 +45,21 @@ class NodeTargets final : public Task {
     if (!learned_.empty()) return learned_.at(column);
     return config_.scale_targets ? manifest.targets.at(column) : graph::TargetScale{};
   }
-  Scales scales(const graph::Manifest& manifest) const {
-    Scales all;
+  TargetScales scales(const graph::Manifest& manifest) const {
+    TargetScales all;
     for (std::size_t c = 0; c < (learned_.empty() ? manifest.targets : learned_).size(); ++c)
       all.push_back(scale(manifest, c));
     return all;
   }
 
   const TrainConfig& config_;
-  Scales learned_;  ///< of a model that was trained before; empty: those of the graph
+  TargetScales learned_;  ///< of a model that was trained before; empty: those of the graph
 };
 
 void NodeTargets::require(const TaskInput& input) const {
   if (input.targets > 0) return;
   throw InputError(
-      fmt::format("--loss {} needs targets of regression, but {} has {}", enum_name(config_.loss),
+      fmt::format("--loss {} needs targets of regression, but {} has {}", enum_name(config_.loss.kind),
                   input.graph, input.num_classes > 0 ? "classes" : "no labels"),
       "Build it from an input with targets (strata-partition build --targets FILE), or use --loss "
       "cross-entropy.");
@@ -94,6 +73,7 @@ std::unique_ptr<Task> make_node_targets(const TrainConfig& config, const ModelFa
 
 std::unique_ptr<Task> make_task(const TrainConfig& config, const ModelFacts& facts) {
   if (config.task == TaskKind::link) return make_link_prediction(config);
+  if (config.task == TaskKind::edge) return make_edge_targets(config, facts);
   return is_regression(config.loss) ? make_node_targets(config, facts) : make_node_classes(config);
 }
 

@@ -16,17 +16,21 @@ struct LossAndSlope {
   at::Tensor loss, slope;
 };
 
-LossAndSlope of_errors(LossKind kind, const at::Tensor& error) {
-  if (kind == LossKind::mse) return {error.square(), error.mul(2)};
-  if (kind == LossKind::mae) return {error.abs(), error.sign()};
+LossAndSlope of_errors(LossChoice loss, const at::Tensor& error) {
+  if (loss == LossKind::mse) return {error.square(), error.mul(2)};
+  if (loss == LossKind::mae) return {error.abs(), error.sign()};
+  if (loss == LossKind::quantile) {
+    const at::Tensor slope = error.gt(0).to(at::kFloat).sub(loss.value).mul(error.ne(0));
+    return {slope.mul(error), slope};
+  }
   const at::Tensor slope = error.clamp(-1, 1);
   return {slope.mul(error.sub(slope.div(2))), slope};
 }
 
 }  // namespace
 
-TargetLoss::TargetLoss(LossKind kind, const std::vector<graph::TargetScale>& scales, at::Device device)
-    : kind_(kind) {
+TargetLoss::TargetLoss(LossChoice loss, const std::vector<graph::TargetScale>& scales, at::Device device)
+    : loss_(loss) {
   std::vector<double> mean, deviation;
   for (const graph::TargetScale& scale : scales) {
     mean.push_back(scale.mean);
@@ -41,7 +45,7 @@ Loss::Result TargetLoss::operator()(const at::Tensor& outputs, const at::Tensor&
   const at::NoGradGuard no_grad;
   const at::Tensor wanted = targets.view(at::kFloat), missing = wanted.ne(wanted);
   const at::Tensor error = outputs.sub(wanted.sub(mean_).div(deviation_)).masked_fill(missing, 0);
-  const LossAndSlope found = of_errors(kind_, error);
+  const LossAndSlope found = of_errors(loss_, error);
   const auto columns = static_cast<double>(error.size(1));
   const at::Tensor sum = found.loss.sum().div(columns);
   return {
@@ -49,9 +53,10 @@ Loss::Result TargetLoss::operator()(const at::Tensor& outputs, const at::Tensor&
       .outcome = at::stack({sum, at::zeros_like(sum), missing.logical_not().any(1).sum().to(at::kFloat)})};
 }
 
-double loss_of_error(LossKind kind, double error) {
-  if (kind == LossKind::mse) return error * error;
-  if (kind == LossKind::mae) return std::abs(error);
+double loss_of_error(LossChoice loss, double error) {
+  if (loss == LossKind::mse) return error * error;
+  if (loss == LossKind::mae) return std::abs(error);
+  if (loss == LossKind::quantile) return (error > 0 ? 1 - loss.value : -loss.value) * error;
   const double slope = std::clamp(error, -1.0, 1.0);
   return slope * (error - slope / 2);
 }

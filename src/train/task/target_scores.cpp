@@ -29,7 +29,7 @@ Scores no_target_scores() {
                      {.name = "r2", .title = "R2"}}};
 }
 
-TargetScoreBoard::TargetScoreBoard(LossKind loss, std::vector<graph::TargetScale> scales)
+TargetScoreBoard::TargetScoreBoard(LossChoice loss, std::vector<graph::TargetScale> scales)
     : loss_(loss), scales_(std::move(scales)), columns_(scales_.size()) {}
 
 void TargetScoreBoard::add(std::span<const float> outputs, const std::int32_t* target) {

@@ -20,7 +20,7 @@ Scores no_target_scores();
 /// ranks that predict the same.
 class TargetScoreBoard final : public ScoreBoard {
  public:
-  TargetScoreBoard(LossKind loss, std::vector<graph::TargetScale> scales);
+  TargetScoreBoard(LossChoice loss, std::vector<graph::TargetScale> scales);
   void add(std::span<const float> outputs, const std::int32_t* target) override;
   Scores finish(const ScoreWork& work) override;
   /// The scores of each column, if there are several.
@@ -36,7 +36,7 @@ class TargetScoreBoard final : public ScoreBoard {
   void add_up(const comm::Communicator& communicator);
   std::string describe_columns() const;
 
-  LossKind loss_;
+  LossChoice loss_;
   std::vector<graph::TargetScale> scales_;
   std::vector<Column> columns_;
   Count nodes_ = 0;

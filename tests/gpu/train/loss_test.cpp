@@ -33,7 +33,8 @@ TEST(GpuLoss, AgreesWithTheCpu) {
        {ClassLossOptions{}, ClassLossOptions{.label_smoothing = 0.1, .class_weights = {1, 2, 3, 1, 2, 3, 1}},
         ClassLossOptions{
             .kind = LossKind::bce, .label_smoothing = 0.1, .class_weights = {1, 2, 3, 1, 2, 3, 1}},
-        ClassLossOptions{.kind = LossKind::bce, .label_smoothing = 0.1, .multi_label = true}}) {
+        ClassLossOptions{.kind = LossKind::bce, .label_smoothing = 0.1, .multi_label = true},
+        ClassLossOptions{.kind = LossKind::focal, .class_weights = {1, 2, 3, 1, 2, 3, 1}}}) {
     const Count classes = options.multi_label ? 45 : 7;
     const auto run = [&](const c10::Device& device) {
       const at::Tensor logits = random_rows(500, classes, 1).mul(5).to(device);
@@ -43,7 +44,7 @@ TEST(GpuLoss, AgreesWithTheCpu) {
     };
     const auto cpu = run(c10::kCPU), gpu = run(c10::Device(c10::kCUDA, 0));
     for (std::size_t i = 0; i < cpu.size(); ++i)
-      EXPECT_LE(difference(gpu[i], cpu[i]), 1e-5) << enum_name(options.kind) << i;
+      EXPECT_LE(difference(gpu[i], cpu[i]), 1e-5) << enum_name(options.kind.kind) << i;
   }
 }
 

@@ -143,6 +143,36 @@ TEST_P(LinkLoaderTest, LeavesOutTheLinksOfTheWholeStep) {
   }
 }
 
+TEST_P(LinkLoaderTest, DrawsBothEndsOfTheTypesOfARelation) {
+  const Count half = csc().num_nodes / 2, rest = csc().num_nodes - half;
+  const Range ranges[] = {{0, half}, {half, rest}};
+  NodeLoader loader(setup_.graph, options({1}, [&](LinkOptions& links) {
+                      links.negatives = {.mode = NegativeOptions::Mode::both, .amount = 2};
+                      for (Count link = 0; link < kLinks; ++link)
+                        links.relations.of_links.push_back(static_cast<RelationId>(link % 2));
+                      links.relations.sources = {ranges[0], ranges[1]};
+                      links.relations.destinations = {ranges[1], ranges[0]};
+                    }));
+  loader.begin(0);
+  std::set<std::pair<NodeId, NodeId>> drawn;
+  while (const auto batch = loader.next({})) {
+    ASSERT_EQ(batch->num_link_sources, 3 * batch->num_links);
+    ASSERT_EQ(batch->num_link_destinations, 3 * batch->num_links);
+    for (Count i = batch->num_links; i < 3 * batch->num_links; ++i) {
+      const auto relation = batch->input_ids[(i - batch->num_links) / 2] % 2;
+      const NodeId source = batch->original_ids()[batch->link_sources[i]],
+                   destination = batch->original_ids()[batch->link_destinations[i]];
+      ASSERT_EQ(source >= half, relation == 1);
+      ASSERT_EQ(destination >= half, relation == 0);
+      drawn.emplace(source, destination);
+    }
+  }
+  std::int64_t count = std::ssize(drawn);
+  test::world().communicator().all_reduce(std::span(&count, 1));
+  EXPECT_GT(count, kLinks) << "distinct pairs";
+  loader.close();
+}
+
 /// What negatives are is said once more here, so that other numbers of ranks have the same.
 TEST_P(LinkLoaderTest, DrawsNegativesByStepAndLinkAlone) {
   using Mode = NegativeOptions::Mode;

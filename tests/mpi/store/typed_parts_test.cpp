@@ -11,7 +11,7 @@
 #include "strata/batches/placed_graph.hpp"
 #include "strata/cuda/device.hpp"
 #include "strata/cuda/stream.hpp"
-#include "strata/graph/edge_splits.hpp"
+#include "strata/graph/edge_split.hpp"
 #include "strata/graph/manifest_file.hpp"
 #include "strata/graph/relation_ranges.hpp"
 #include "strata/partition/build.hpp"
@@ -250,6 +250,36 @@ TEST(TypedParts, AreLoadedWithTheEdgesThatAreHeldOut) {
   MachineGraph whole = batches::take_graph(std::make_unique<graph::Graph>(split()), alone.machine, {});
   expect(whole.held_edges(graph::Split::test), graph.edge_splits.test);
   whole.close(alone.machine);
+}
+
+TEST(TypedParts, AreSplitWhenTheyAreLoadedAsWhenTheyAreBuilt) {
+  graph::EdgeSplit split{.seed = 3, .valid = 0.1, .test = 0.2, .relations = {}};
+  graph::Graph graph = random_typed_graph({});
+  split.relations.assign(graph.types.edges.size(), true);
+  ThreadPool pool(1);
+  graph::split_edges(graph, {.valid = 0.1, .test = 0.2}, 3, pool);
+  ASSERT_GT(graph.edge_splits.valid.size(), 10);
+  const TypedParts parts(TypedGraphOptions{});
+  for (const int ranks_per_machine : {0, 1})
+    for (const plan::Replication replication : {plan::Replication::off, plan::Replication::on}) {
+      const RunSetup run(ranks_per_machine);
+      MachineGraph loaded =
+          batches::load_parts(parts.directory(), run.ranks(),
+                              {.edge_ids = true, .edge_split = split, .replication = replication});
+      for (const auto& [name, edges] : {std::pair{graph::Split::valid, graph.edge_splits.valid},
+                                        {graph::Split::test, graph.edge_splits.test}}) {
+        const auto rows = loaded.held_edges(name);
+        ASSERT_EQ(std::ssize(rows), 3 * edges.size());
+        for (std::size_t i = 0; i < edges.edge_ids.size(); ++i) {
+          ASSERT_EQ(rows[3 * i], edges.sources[i]);
+          ASSERT_EQ(rows[3 * i + 1], edges.destinations[i]);
+          ASSERT_EQ(rows[3 * i + 2], edges.edge_ids[i]);
+        }
+      }
+      expect_lists(loaded.host_view(), graph);
+      expect_lists(loaded.host_lists(), graph);
+      loaded.close(run.machine);
+    }
 }
 
 /// The nodes of the types of authors and venues, and of no other, lie in a machine's halo.

@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "output/convert.hpp"
-#include "strata/graph/edge_splits.hpp"
+#include "strata/graph/edge_split.hpp"
 #include "strata/graph/manifest_file.hpp"
 #include "strata/graph/read_graph.hpp"
 #include "strata/graph/relation_ranges.hpp"

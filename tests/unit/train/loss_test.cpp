@@ -52,8 +52,10 @@ double naive_of_sets(const ClassLossOptions& options, const at::Tensor& logits, 
       const double x = logits[i][c].item<double>(), s = options.label_smoothing;
       const double target = (has_class(of_seed, c) ? 1 - s : 0) + s / 2;
       const double weight = options.class_weights.empty() ? 1 : options.class_weights[at(c)];
-      sum += weight * (target * std::log1p(std::exp(-x)) + (1 - target) * std::log1p(std::exp(x))) /
-             static_cast<double>(classes);
+      const double entropy = target * std::log1p(std::exp(-x)) + (1 - target) * std::log1p(std::exp(x));
+      const double focus =
+          options.kind == LossKind::focal ? std::pow(1 - std::exp(-entropy), options.kind.value) : 1;
+      sum += weight * focus * entropy / static_cast<double>(classes);
       *correct += ((x > 0) == has_class(of_seed, c)) / static_cast<double>(classes);
     }
   }
@@ -78,7 +80,9 @@ double naive(const ClassLossOptions& options, const at::Tensor& logits, const at
           (c == label ? 1 - s : 0) + (options.kind == LossKind::bce ? s / 2 : s / kLossClasses);
       const double log_p = x - std::log(total), yes = -std::log1p(std::exp(-x)),
                    no = -std::log1p(std::exp(x));
-      if (options.kind == LossKind::bce)
+      if (options.kind == LossKind::focal)
+        sum -= c == label ? weight(c) * std::pow(1 - std::exp(log_p), options.kind.value) * log_p : 0;
+      else if (options.kind == LossKind::bce)
         sum -= weight(c) * (target * yes + (1 - target) * no) / kLossClasses;
       else
         sum -= weight(c) * target * log_p;
@@ -118,12 +122,16 @@ INSTANTIATE_TEST_SUITE_P(
                     ClassLossOptions{.label_smoothing = 0.3, .class_weights = {1, 2, 0.5, 0, 3}},
                     ClassLossOptions{.kind = LossKind::bce},
                     ClassLossOptions{.kind = LossKind::bce, .label_smoothing = 0.2},
-                    ClassLossOptions{.kind = LossKind::bce, .class_weights = {1, 2, 0.5, 0, 3}}));
+                    ClassLossOptions{.kind = LossKind::bce, .class_weights = {1, 2, 0.5, 0, 3}},
+                    ClassLossOptions{.kind = LossKind::focal},
+                    ClassLossOptions{.kind = {LossKind::focal, 0.5}, .class_weights = {1, 2, 0.5, 0, 3}}));
 
 TEST(Loss, OfSetsOfClassesEqualsTheNaiveSum) {
   for (const Count classes : {1, 5, 31, 32, 40}) {
-    for (const double smoothing : {0.0, 0.2}) {
-      ClassLossOptions options{.kind = LossKind::bce, .label_smoothing = smoothing, .multi_label = true};
+    for (ClassLossOptions options : {ClassLossOptions{.kind = LossKind::bce},
+                                     ClassLossOptions{.kind = LossKind::bce, .label_smoothing = 0.2},
+                                     ClassLossOptions{.kind = LossKind::focal}}) {
+      options.multi_label = true;
       for (Count c = 0; c < classes; ++c) options.class_weights.push_back(static_cast<double>((c + 1) % 3));
       const ClassLoss loss(options, classes, at::kCPU);
       const at::Tensor logits = test::random_rows(kSeeds, classes, 3).mul_(3), sets = some_sets(classes);

@@ -31,7 +31,7 @@ at::Tensor some_targets() {
   return words;
 }
 
-double naive(LossKind kind, const at::Tensor& outputs, const at::Tensor& words) {
+double naive(LossChoice kind, const at::Tensor& outputs, const at::Tensor& words) {
   double sum = 0;
   for (Count i = 0; i < kSeeds; ++i)
     for (Count c = 0; c < kColumns; ++c) {
@@ -40,12 +40,16 @@ double naive(LossKind kind, const at::Tensor& outputs, const at::Tensor& words) 
       const double wanted = (std::bit_cast<float>(word) - kScales[at(c)].mean) / kScales[at(c)].deviation;
       const double error = std::abs(outputs[i][c].item<double>() - wanted);
       const double huber = error < 1 ? error * error / 2 : error - 0.5;
-      sum += kind == LossKind::mse ? error * error : kind == LossKind::mae ? error : huber;
+      const double pinball = (outputs[i][c].item<double>() > wanted ? 1 - kind.value : kind.value) * error;
+      sum += kind == LossKind::mse     ? error * error
+             : kind == LossKind::mae   ? error
+             : kind == LossKind::huber ? huber
+                                       : pinball;
     }
   return sum / kColumns;
 }
 
-class TargetLossTest : public testing::TestWithParam<LossKind> {};
+class TargetLossTest : public testing::TestWithParam<LossChoice> {};
 
 TEST_P(TargetLossTest, EqualsTheNaiveSum) {
   const TargetLoss loss(GetParam(), kScales, at::kCPU);
@@ -68,7 +72,8 @@ TEST_P(TargetLossTest, EqualsTheNaiveSum) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, TargetLossTest,
-                         testing::Values(LossKind::mse, LossKind::mae, LossKind::huber));
+                         testing::Values(LossKind::mse, LossKind::mae, LossKind::huber, LossKind::quantile,
+                                         LossChoice(LossKind::quantile, 0.8)));
 
 TEST(ExactSum, DoesNotDependOnOrder) {
   std::mt19937 random(3);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Edges of validation and test, which no neighbor list has.
-#include "strata/graph/edge_splits.hpp"
+#include "strata/graph/edge_split.hpp"
 
 #include <gtest/gtest.h>
 

@@ -71,7 +71,6 @@ TABLE = (
     Mistake('strata-train --graph types --model rgcn --learned-rows 16', ('all nodes of the graph have features', 'Leave it out')),
     Mistake('strata-train --graph types --model rgcn --learned-rows=-1', ('--learned-rows: -1', 'such as 64')),
     Mistake('strata-train --graph types --model rgcn --learned-lr 0.1', ('--learned-lr has no effect', '--learned-rows')),
-    Mistake('strata-train --graph types --model rgcn --inductive', ('--inductive is not possible', 'several types')),
     Mistake('strata-train --graph parts --model rgcn --target author', ('no such type',)),
     Mistake('strata-plan --graph types --cluster machines=2', ('--model sage', 'rgcn, rsage, rgat or hgt')),
     Mistake('strata-train predict donetypes --graph widertypes --output x.npy', ('reads 8 feature columns, but widertypes has 9',)),

@@ -33,7 +33,7 @@ def dotted(record):
 class Metrics(e2e.Case):
     def test_follows_its_document(self):
         fields = documented_fields()
-        self.assertEqual(set(fields), {*KINDS, 'arrival', 'exchange', 'traffic', 'traffic: a rank', 'traffic: a hop', 'ranks: a rank', 'sm_split', 'targets', 'Scores'})
+        self.assertEqual(set(fields), {*KINDS, 'arrival', 'exchange', 'traffic', 'traffic: a rank', 'traffic: a hop', 'ranks: a rank', 'sm_split', 'targets', 'links', 'Scores'})
         output, _ = self.train(SPEC.format(classes=3), *SMALL)
         for kind in KINDS:
             records = e2e.metrics(output, kind)

@@ -103,7 +103,7 @@ Enum enum_value(std::string_view name, std::string_view option) {
 }
 
 /// Wraps a text into lines of at most `columns` columns that begin with `indent` blanks, except the first,
-/// which follows what stands there already. Ends with a newline.
+/// which follows what stands there already. Words that are longer end after a comma. Ends with a newline.
 std::string wrapped(std::string_view text, int indent, int columns);
 
 }  // namespace strata

@@ -30,15 +30,33 @@ struct DotItem : Item<Width, Lanes> {
   }
 };
 
+/// How far a kernel knows what it is launched for. Whole: a single window holds all columns. Drops: edges may be
+/// dropped; without, no call in the loop over edges takes registers.
+template <bool WholeRows, bool DropsEdges>
+struct Known {
+  static constexpr bool kWhole = WholeRows, kDrops = DropsEdges;
+};
+
+template <typename Knows>
+__device__ Philox4 kept_by(const DotAttention& over, Count v) {
+  if constexpr (Knows::kDrops) return key_of(over, v);
+  return {};
+}
+template <typename Knows>
+__device__ float times_kept(const DotAttention& over, const Philox4& key, Count u, Count head, float scale) {
+  if constexpr (Knows::kDrops) return kept_scale(over, key, u, head, scale);
+  return 1.0f;
+}
+
 // Each key and each value is read once, as the softmax is corrected whenever a score is the largest so far.
 // Reading them from L2 or HBM bounds the time.
-template <typename T, int Width, int Lanes, bool Whole>
+template <typename T, int Width, int Lanes, typename Knows>
 __global__ void __launch_bounds__(kBlockThreads) dot_attend_kernel(DotAttentionForward pass, float scale) {
   const DotAttention& over = pass.over;
-  const DotItem<T, Width, Lanes, Whole> item(over);
+  const DotItem<T, Width, Lanes, Knows::kWhole> item(over);
   const Count v = item.row;
   if (v >= over.edges.rows) return;
-  const Philox4 kept_by = key_of(over, v);
+  const Philox4 key_of_v = kept_by<Knows>(over, v);
   const auto query = item.of(item.queries, v);
   auto total = Floats<Width>::filled(0.0f);
   float largest = -INFINITY, sum = 0.0f;
@@ -51,7 +69,7 @@ __global__ void __launch_bounds__(kBlockThreads) dot_attend_kernel(DotAttentionF
     const float most = fmaxf(largest, score), shrunk = expf(largest - most), weight = expf(score - most);
     largest = most;
     sum = sum * shrunk + weight;
-    const float kept = weight * kept_scale(over, kept_by, u, item.head, scale);
+    const float kept = weight * times_kept<Knows>(over, key_of_v, u, item.head, scale);
 #pragma unroll
     for (int i = 0; i < Width; ++i) total.value[i] = total.value[i] * shrunk + kept * value.value[i];
   }
@@ -63,15 +81,15 @@ __global__ void __launch_bounds__(kBlockThreads) dot_attend_kernel(DotAttentionF
 
 // The gradient of a query is the sum of p (g - mean) over its keys, where g is the gradient of p; mean, the sum
 // of p g, is known at the end.
-template <typename T, int Width, int Lanes, bool Whole>
+template <typename T, int Width, int Lanes, typename Knows>
 __global__ void __launch_bounds__(kBlockThreads) dot_grad_dst_kernel(DotAttentionGrad pass, float scale) {
   const DotAttention& over = pass.over;
-  const DotItem<T, Width, Lanes, Whole> item(over);
+  const DotItem<T, Width, Lanes, Knows::kWhole> item(over);
   const Count v = item.row;
   if (v >= over.edges.rows) return;
   const T* const grads = static_cast<const T*>(pass.grad_out);
   const float log_sum = pass.log_sums[v * over.heads + item.head];
-  const Philox4 kept_by = key_of(over, v);
+  const Philox4 key_of_v = kept_by<Knows>(over, v);
   const auto query = item.of(item.queries, v), grad = item.of(grads, v);
   auto sloped_keys = Floats<Width>::filled(0.0f), keys = Floats<Width>::filled(0.0f);
   float mean = 0.0f;
@@ -82,7 +100,7 @@ __global__ void __launch_bounds__(kBlockThreads) dot_grad_dst_kernel(DotAttentio
     const auto key = item.of(item.rows, 2 * u), value = item.of(item.rows, 2 * u + 1);
     const float p = expf(item.product(item.queries, v, item.rows, 2 * u, query, key) - log_sum);
     const float g = item.product(grads, v, item.rows, 2 * u + 1, grad, value) *
-                    kept_scale(over, kept_by, u, item.head, scale);
+                    times_kept<Knows>(over, key_of_v, u, item.head, scale);
     mean += p * g;
     add_scaled(sloped_keys, key, p * g);
     add_scaled(keys, key, p);
@@ -104,9 +122,9 @@ struct PairGrad {
 };
 
 // The gradients of a key and its value in one gather of the dst nodes' queries and gradients.
-template <typename T, int Width, int Lanes, bool Whole>
+template <typename T, int Width, int Lanes, typename Knows>
 __global__ void __launch_bounds__(kBlockThreads) dot_grad_src_kernel(DotAttentionGrad pass, float scale) {
-  using Part = DotItem<T, Width, Lanes, Whole>;
+  using Part = DotItem<T, Width, Lanes, Knows::kWhole>;
   const DotAttention& over = pass.over;
   const T* const grads = static_cast<const T*>(pass.grad_out);
   const auto sum_of = [&](const Part& item, Count begin, Count end) {
@@ -120,7 +138,7 @@ __global__ void __launch_bounds__(kBlockThreads) dot_grad_src_kernel(DotAttentio
       const auto query = item.of(item.queries, v), grad = item.of(grads, v);
       const float p =
           expf(item.product(item.queries, v, item.rows, 2 * u, query, key) - __ldg(pass.log_sums + at));
-      const float kept = kept_scale(over, key_of(over, v), u, item.head, scale);
+      const float kept = times_kept<Knows>(over, kept_by<Knows>(over, v), u, item.head, scale);
       const float g = item.product(grads, v, item.rows, 2 * u + 1, grad, value) * kept;
       add_scaled(sum.key, query, p * (g - pass.means[at]));
       add_scaled(sum.value, grad, p * kept);
@@ -131,37 +149,44 @@ __global__ void __launch_bounds__(kBlockThreads) dot_grad_src_kernel(DotAttentio
     item.store(sum.key, pass.grad_rows, 2 * item.row);
     item.store(sum.value, pass.grad_rows, 2 * item.row + 1);
   };
-  sum_lists<Part, Lanes, Whole>(over, over.out_edges, true, sum_of, finish);
+  sum_lists<Part, Lanes, Knows::kWhole>(over, over.out_edges, true, sum_of, finish);
+}
+
+/// Calls launch.template operator()<Known<...>>() with what is known of a pass.
+template <int Width, int Lanes, typename Launch>
+void with_known(const DotAttention& over, const Launch& launch) {
+  if (over.head_cols > Lanes * Width) return launch.template operator()<Known<false, true>>();
+  if (over.dropout.active()) return launch.template operator()<Known<true, true>>();
+  launch.template operator()<Known<true, false>>();
 }
 
 template <typename T>
 void dot_forward_as(const DotAttentionForward& pass, cudaStream_t stream) {
   const DotAttention& over = pass.over;
   const auto launch = [&]<int Width, int Lanes>() {
-    const unsigned grid = grid_for(threads_of<Width, Lanes>(over, over.edges.rows));
-    const float scale = over.dropout.scale();
-    if (over.head_cols <= Lanes * Width)
-      dot_attend_kernel<T, Width, Lanes, true><<<grid, kBlockThreads, 0, stream>>>(pass, scale);
-    else
-      dot_attend_kernel<T, Width, Lanes, false><<<grid, kBlockThreads, 0, stream>>>(pass, scale);
+    with_known<Width, Lanes>(over, [&]<typename Knows>() {
+      dot_attend_kernel<T, Width, Lanes, Knows>
+          <<<grid_for(threads_of<Width, Lanes>(over, over.edges.rows)), kBlockThreads, 0, stream>>>(
+              pass, over.dropout.scale());
+    });
     cuda::check_launch("dot_attend");
   };
   with_widest_packs<T>(over.head_cols, launch, static_cast<const T*>(over.queries),
                        static_cast<const T*>(over.rows), static_cast<const T*>(pass.out));
 }
 
-template <typename T, int Width, int Lanes, bool Whole>
+template <typename T, int Width, int Lanes, typename Knows>
 void launch_dot_backward(const DotAttentionGrad& pass, cudaStream_t stream) {
   const DotAttention& over = pass.over;
   const float scale = over.dropout.scale();
   if (over.edges.rows > 0) {
-    dot_grad_dst_kernel<T, Width, Lanes, Whole>
+    dot_grad_dst_kernel<T, Width, Lanes, Knows>
         <<<grid_for(threads_of<Width, Lanes>(over, over.edges.rows)), kBlockThreads, 0, stream>>>(pass,
                                                                                                   scale);
     cuda::check_launch("dot_attention_grad_dst");
   }
   if (over.num_src == 0) return;
-  dot_grad_src_kernel<T, Width, Lanes, Whole>
+  dot_grad_src_kernel<T, Width, Lanes, Knows>
       <<<grid_for(threads_of<Width, Lanes>(over, over.num_src)), kBlockThreads, 0, stream>>>(pass, scale);
   cuda::check_launch("dot_attention_grad_src");
 }
@@ -170,10 +195,8 @@ template <typename T>
 void dot_backward_as(const DotAttentionGrad& pass, cudaStream_t stream) {
   const DotAttention& over = pass.over;
   const auto launch = [&]<int Width, int Lanes>() {
-    if (over.head_cols <= Lanes * Width)
-      launch_dot_backward<T, Width, Lanes, true>(pass, stream);
-    else
-      launch_dot_backward<T, Width, Lanes, false>(pass, stream);
+    with_known<Width, Lanes>(
+        over, [&]<typename Knows>() { launch_dot_backward<T, Width, Lanes, Knows>(pass, stream); });
   };
   with_widest_packs<T>(over.head_cols, launch, static_cast<const T*>(over.queries),
                        static_cast<const T*>(over.rows), static_cast<const T*>(pass.grad_out),

@@ -73,6 +73,7 @@ class Table {
 };
 
 TEST(EmbeddingOnGpu, LearnsAsOnTheCpu) {
+  if (cuda::device_count() == 0) GTEST_SKIP() << "needs a GPU";
   const int rank = test::world().rank();
   for (const int ranks_per_machine : {0, 1}) {
     for (const RowPlacement placement : {RowPlacement::host, RowPlacement::automatic}) {

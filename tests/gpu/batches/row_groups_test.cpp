@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "strata/cuda/buffer.hpp"
+#include "strata/cuda/device.hpp"
 #include "support/row_lists.hpp"
 
 namespace strata::batches {
@@ -28,9 +29,15 @@ std::vector<T> on_host(const T* data, Count count, const cuda::Stream& stream) {
 
 class RowGroupsOnGpu : public testing::TestWithParam<Count> {
  protected:
+  void SetUp() override {
+    if (cuda::device_count() == 0) GTEST_SKIP() << "needs a GPU";
+    stream_ = cuda::Stream(kGpu);
+    gpu_ = make_row_grouper(kGpu, pool_);
+  }
+
   ThreadPool pool_{2};
-  cuda::Stream stream_{kGpu}, no_stream_;
-  std::unique_ptr<RowGrouper> gpu_ = make_row_grouper(kGpu, pool_), cpu_ = make_row_grouper({}, pool_);
+  cuda::Stream stream_, no_stream_;
+  std::unique_ptr<RowGrouper> gpu_, cpu_ = make_row_grouper({}, pool_);
 };
 
 struct Table {

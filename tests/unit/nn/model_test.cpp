@@ -228,7 +228,7 @@ TEST(Model, RefusesBadOptions) {
     return std::string("accepted");
   };
   EXPECT_THAT(message([](ModelOptions& o) { o.kind = static_cast<ModelKind>(9); }),
-              HasSubstr("sage, gcn, gat, gin, rgcn, rsage, rgat or hgt"));
+              HasSubstr("sage, gcn, gat, gin, rgcn, rsage, rgat, hgt or none"));
   EXPECT_THAT(message([](ModelOptions& o) { o.kind = ModelKind::gat, o.heads = {3}; }),
               HasSubstr("20 hidden columns"));
   EXPECT_THAT(message([](ModelOptions& o) {

@@ -14,6 +14,7 @@ TEST(Wrapped, BreaksBetweenWordsAndIndentsWhatFollows) {
 
 TEST(Wrapped, LeavesWordsWholeThatAreLongerThanALine) {
   EXPECT_EQ(wrapped("a /long/path b", 1, 6), "a\n /long/path\n b\n");
+  EXPECT_EQ(wrapped("x {aa,bb,cc,dd}", 1, 8), "x\n {aa,bb,\n cc,dd}\n");
 }
 
 }  // namespace
